@@ -115,10 +115,10 @@ fn first_life(
     if !died {
         violations.push(format!("nobody passes {point}"));
     }
-    let told = violations.iter().map(|v| format!("{point}: {v}"));
-    let told = told.collect();
+    let reported = violations.iter().map(|v| format!("{point}: {v}"));
+    let reported = reported.collect();
     std::fs::remove_dir_all(folder).expect("the folder was ours");
-    (died.then_some(point), told)
+    (died.then_some(point), reported)
 }
 
 /// A seed, if none is given.

@@ -47,7 +47,7 @@ defects! {
         "a shutdown leaves aborted work under its lease";
     SessionsPinnedByBatch: "A7",
         "a batch claim takes more sessions than the node may serve";
-    LettersLostAtContinue: "A9",
+    QueueMessagesLostAtContinue: "A9",
         "continue-as-new carries one unread queue message and drops the rest";
     KeyPerAttempt: "A10",
         "each attempt of a retried activity has an idempotency key of its own";

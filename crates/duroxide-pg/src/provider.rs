@@ -196,8 +196,12 @@ impl Provider for PostgresProvider {
         named(OPERATION)(self.store.write(Op::Commit(Box::new(commit))).await)
     }
 
-    async fn ack_holding_letters(&self, lock_token: &str, writes: TurnWrites) -> Answer<bool> {
-        const OPERATION: &str = "ack_holding_letters";
+    async fn ack_holding_queue_messages(
+        &self,
+        lock_token: &str,
+        writes: TurnWrites,
+    ) -> Answer<bool> {
+        const OPERATION: &str = "ack_holding_queue_messages";
         let commit = named(OPERATION)(Commit::new(lock_token, writes))?;
         let commit = Op::Commit(Box::new(commit.holding_letters()));
         named(OPERATION)(self.store.write(commit).await)?;

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use duroxide_core::limits::HOLD_LETTERS_FROM_BYTES;
+use duroxide_core::limits::HOLD_QUEUE_MESSAGES_FROM_BYTES;
 use duroxide_core::provider::{Provider, PruneOptions};
 use duroxide_core::{EventKind, Labels, StartExtras};
 use duroxide_runtime::{AskError, Client, ClientError, OrchestrationStatus};
@@ -23,7 +23,7 @@ use crate::sim::Sim;
 pub struct LifeLog {
     pub started_ms: Option<u64>,
     /// Queue messages in the order they were sent, with whether they were acknowledged.
-    pub letters: Vec<(String, bool)>,
+    pub queue_messages: Vec<(String, bool)>,
     /// What the client saw at the end.
     pub outcome: Option<OrchestrationStatus>,
     pub ended_ms: Option<u64>,
@@ -121,7 +121,7 @@ impl RootClient {
         self.log(|log| log.started_ms = Some(self.sim.now_ms()));
         let doings = async {
             futures_util::join!(
-                self.letters(number, life, &expected),
+                self.queue_messages(number, life, &expected),
                 self.signals(life.signal_pause, &expected),
                 self.ends(life),
                 self.looks(life),
@@ -229,29 +229,29 @@ impl RootClient {
             .last()
             .is_some_and(|last| last % 3 == 0)
         {
-            true => "x".repeat(HOLD_LETTERS_FROM_BYTES),
+            true => "x".repeat(HOLD_QUEUE_MESSAGES_FROM_BYTES),
             false => String::new(),
         }
     }
 
     /// Sends what the program reads, one message after the other.
-    async fn letters(&self, number: usize, life: &LifePlan, expected: &Expected) {
+    async fn queue_messages(&self, number: usize, life: &LifePlan, expected: &Expected) {
         let steps = life.program.steps.iter();
-        let perhaps = steps.filter(|step| matches!(step, Step::LetterOrTimer(_)));
-        let count = expected.letters + perhaps.count();
+        let perhaps = steps.filter(|step| matches!(step, Step::DequeueOrTimer(_)));
+        let count = expected.queue_messages + perhaps.count();
         for seq in 0..count {
-            tokio::time::sleep(life.letter_pause).await;
+            tokio::time::sleep(life.message_pause).await;
             for again in 0.. {
-                let letter = format!("{number}-{seq}.{again}{}", self.padding());
+                let message = format!("{number}-{seq}.{again}{}", self.padding());
                 // It may be taken before its sender hears that it was stored.
-                self.log(|log| log.letters.push((letter.clone(), false)));
+                self.log(|log| log.queue_messages.push((message.clone(), false)));
                 let sent = self
                     .client
-                    .enqueue_event(&self.plan.id, QUEUE, letter)
+                    .enqueue_event(&self.plan.id, QUEUE, message)
                     .await;
                 let is_sent = self.is_acknowledged("enqueue", sent);
                 if is_sent {
-                    self.log(|log| log.letters.last_mut().expect("just pushed").1 = true);
+                    self.log(|log| log.queue_messages.last_mut().expect("just pushed").1 = true);
                     break;
                 }
                 tokio::time::sleep(AGAIN).await;

@@ -13,7 +13,7 @@ pub struct Features {
 }
 
 /// The place of queue messages among the weights.
-const LETTERS: usize = 5;
+const DEQUEUES: usize = 5;
 
 impl Features {
     /// A random choice.
@@ -37,8 +37,8 @@ impl Features {
 
     /// The same without queue messages.
     #[must_use]
-    pub fn without_letters(mut self) -> Self {
-        self.weights[LETTERS] = 0;
+    pub fn without_dequeues(mut self) -> Self {
+        self.weights[DEQUEUES] = 0;
         self
     }
 
@@ -103,9 +103,9 @@ fn step(rng: &mut Rng, features: &Features, depth: u8, is_root: bool) -> Step {
         3 => Step::Race(op(rng, depth, false), op(rng, depth, false)),
         4 => Step::Dropped(op(rng, depth, false)),
         5 if is_root => match rng.below(10) {
-            0..=2 => Step::LetterOrTimer(rng.between(1, 4_000) as u32),
+            0..=2 => Step::DequeueOrTimer(rng.between(1, 4_000) as u32),
             3 => Step::OvertakenReader,
-            _ => Step::Letters(1 + rng.below(4) as u8),
+            _ => Step::Dequeue(1 + rng.below(4) as u8),
         },
         6 => Step::KvAdd(rng.below(3) as u8),
         7 => Step::KvClear(rng.below(3) as u8),

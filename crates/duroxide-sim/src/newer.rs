@@ -59,8 +59,8 @@ impl Plan {
 fn needs_client(step: &Step) -> bool {
     let awaits = |op: &Op| matches!(op, Op::Signal);
     match step {
-        Step::Letters(_)
-        | Step::LetterOrTimer(_)
+        Step::Dequeue(_)
+        | Step::DequeueOrTimer(_)
         | Step::OvertakenReader
         | Step::Mail(_)
         | Step::Answer => true,

@@ -73,7 +73,7 @@ pub struct LifePlan {
     /// The client starts it this long after the run, or the life before, began.
     pub start_after: Duration,
     /// Pauses between the queue messages it sends.
-    pub letter_pause: Duration,
+    pub message_pause: Duration,
     /// Pauses between its looks for signals that are waited for.
     pub signal_pause: Duration,
     pub end: LifeEnd,
@@ -218,7 +218,7 @@ impl Plan {
         let features = Features::draw(&mut rng);
         // Messages of a blocked instance rest, and later ones may overtake them.
         let features = match blocks {
-            true => features.without_letters(),
+            true => features.without_dequeues(),
             false => features,
         };
         let roots = 1 + rng.below(5);
@@ -302,7 +302,7 @@ fn life(rng: &mut Rng, features: &Features) -> LifePlan {
     LifePlan {
         program,
         start_after: rng.millis(0, 20_000),
-        letter_pause: rng.millis(0, 5_000),
+        message_pause: rng.millis(0, 5_000),
         signal_pause: SIGNAL_PAUSE,
         end,
         prunes: rng.chance(200),

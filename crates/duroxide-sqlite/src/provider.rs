@@ -352,10 +352,14 @@ impl Provider for SqliteProvider {
         Ok(true)
     }
 
-    async fn ack_holding_letters(&self, lock_token: &str, writes: TurnWrites) -> Answer<bool> {
-        const OPERATION: &str = "ack_holding_letters";
+    async fn ack_holding_queue_messages(
+        &self,
+        lock_token: &str,
+        writes: TurnWrites,
+    ) -> Answer<bool> {
+        const OPERATION: &str = "ack_holding_queue_messages";
         let commit = ops::commit_turn::Commit::new(lock_token, writes).at(OPERATION)?;
-        let commit = commit.holding_letters();
+        let commit = commit.holding_queue_messages();
         let step = move |tx: &mut WriterTx<'_>| ops::commit_turn::run(tx, &commit);
         self.writing(OPERATION, LeaseView::NotNeeded, step).await?;
         Ok(true)

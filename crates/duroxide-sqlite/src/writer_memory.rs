@@ -12,7 +12,7 @@ use crate::connection::statements::Prepared;
 use crate::error::Result;
 use crate::tables::instances::Handler;
 use crate::tx::{
-    Closing, Deletions, EarlyMessages, Enqueued, HeldLetters, Pauses, QueueMemory, Rests,
+    Closing, Deletions, EarlyMessages, Enqueued, HeldQueueMessages, Pauses, QueueMemory, Rests,
 };
 
 /// How many instances are kept; with more running than this, all are dropped and learnt anew.
@@ -54,7 +54,7 @@ pub(crate) struct WriterMemory {
     /// Whether instances are paused, if that was read.
     pauses: Cell<Option<Pauses>>,
     rests: Cell<Option<Rests>>,
-    held_letters: Cell<Option<HeldLetters>>,
+    held_queue_messages: Cell<Option<HeldQueueMessages>>,
     closing: Cell<Option<Closing>>,
     /// The file's change counter at the last transaction.
     data_version: Cell<Option<i64>>,
@@ -139,7 +139,7 @@ impl WriterMemory {
         self.early_messages.set(None);
         self.pauses.set(None);
         self.rests.set(None);
-        self.held_letters.set(None);
+        self.held_queue_messages.set(None);
         self.closing.set(None);
     }
 
@@ -243,12 +243,12 @@ impl QueueMemory for WriterMemory {
         self.rests.set(rests);
     }
 
-    fn held_letters(&self) -> Option<HeldLetters> {
-        self.held_letters.get()
+    fn held_queue_messages(&self) -> Option<HeldQueueMessages> {
+        self.held_queue_messages.get()
     }
 
-    fn set_held_letters(&self, held: Option<HeldLetters>) {
-        self.held_letters.set(held);
+    fn set_held_queue_messages(&self, held: Option<HeldQueueMessages>) {
+        self.held_queue_messages.set(held);
     }
 
     fn early_messages(&self) -> Option<EarlyMessages> {

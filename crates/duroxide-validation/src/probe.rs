@@ -49,7 +49,7 @@ async fn offered(factory: &dyn ProviderFactory, need: Capability) -> bool {
         | Capability::Requeue
         | Capability::Pausing
         | Capability::Resting
-        | Capability::HeldLetters
+        | Capability::HeldQueueMessages
         | Capability::Rewinding
         | Capability::Labelling
         | Capability::Nodes
@@ -84,7 +84,7 @@ async fn shown(store: &dyn Provider, need: Capability) -> bool {
         Capability::Requeue => requeues(store).await,
         Capability::Pausing => pauses(store).await,
         Capability::Resting => rests(store).await,
-        Capability::HeldLetters => holds_letters(store).await,
+        Capability::HeldQueueMessages => holds_queue_messages(store).await,
         Capability::Labelling => labels(store).await,
         Capability::Nodes => keeps_nodes(store).await,
         Capability::Duties => gives_duties(store).await,
@@ -117,7 +117,7 @@ async fn rests(store: &dyn Provider) -> bool {
     }
 }
 
-async fn holds_letters(store: &dyn Provider) -> bool {
+async fn holds_queue_messages(store: &dyn Provider) -> bool {
     enqueue_starts(store, 1).await;
     match claim_from(store, Duration::from_secs(5), None).await {
         Some(turn) => !matches!(hold_to(store, &turn, Commit::first()).await, Ok(false)),

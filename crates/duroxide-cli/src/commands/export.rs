@@ -58,7 +58,7 @@ pub(crate) async fn run(
         unreadable: 0,
         seen: HashSet::new(),
     };
-    // Without a filter, also what has not begun, and letters that nobody could be given.
+    // Without a filter, also what has not begun, and dead letters that name no instance.
     let is_all = args.id.is_none() && args.filter.is_empty();
     let mut admitted = Vec::new();
     let mut pages = Pages::of(

@@ -150,7 +150,7 @@ async fn a_dead_letter_goes_back_into_its_queue() {
             .unwrap();
         drop((turns, provider));
 
-        // Stores number their letters as they like.
+        // Stores number their dead letters as they like.
         let number = store.json(&["dead-letters", "list"])[0]["id"].to_string();
         let listed = store.shows(&["dead-letters", "list"]);
         let row = format!("{number} orchestrator ask T a test\n");

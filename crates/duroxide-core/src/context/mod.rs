@@ -46,7 +46,7 @@ pub use in_place::Run;
 pub use messages::AwaitedEnd;
 #[doc(hidden)]
 pub use requests::{
-    AskLetter, KeptReply, ReplyCount, is_reserved_key, reply_count_key, reply_key, request_queue,
+    AskMessage, KeptReply, ReplyCount, is_reserved_key, reply_count_key, reply_key, request_queue,
     view_key,
 };
 pub use requests::{REPLIES_MAX, Request, Requests};

@@ -136,7 +136,7 @@ impl<'a> Ending<'a> {
             outcome: Outcome::Failed { details },
             failed_by: Some(failed_by),
             handed_on: None,
-            holds_letters: false,
+            holds_queue_messages: false,
             notes: super::notes::Notes::default(),
         }
     }
@@ -165,7 +165,7 @@ enum Open {
 
 fn open_operations<'a>(history: impl Iterator<Item = &'a Event>) -> BTreeMap<u64, Open> {
     let mut open = BTreeMap::new();
-    let mut letters: HashMap<&str, u64> = HashMap::new();
+    let mut messages: HashMap<&str, u64> = HashMap::new();
     for event in history {
         match &event.kind {
             EventKind::ActivityScheduled { .. } => {
@@ -184,7 +184,7 @@ fn open_operations<'a>(history: impl Iterator<Item = &'a Event>) -> BTreeMap<u64
             EventKind::ExternalEvent { name, .. } => {
                 close_oldest(&mut open, |o| matches!(o, Open::Wait(n) if n == name));
             }
-            EventKind::QueueSubscribed { name } => match letters.get_mut(name.as_str()) {
+            EventKind::QueueSubscribed { name } => match messages.get_mut(name.as_str()) {
                 Some(unread) if *unread > 0 => *unread -= 1,
                 _ => {
                     open.insert(event.event_id, Open::Dequeue(name.clone()));
@@ -192,7 +192,7 @@ fn open_operations<'a>(history: impl Iterator<Item = &'a Event>) -> BTreeMap<u64
             },
             EventKind::QueueEventDelivered { name, .. } => {
                 if !close_oldest(&mut open, |o| matches!(o, Open::Dequeue(n) if n == name)) {
-                    *letters.entry(name).or_default() += 1;
+                    *messages.entry(name).or_default() += 1;
                 }
             }
             _ => {
@@ -205,7 +205,7 @@ fn open_operations<'a>(history: impl Iterator<Item = &'a Event>) -> BTreeMap<u64
     open
 }
 
-/// Signals and letters name no schedule: they answer the oldest one of their name.
+/// Signals and queue messages name no schedule: they answer the oldest one of their name.
 fn close_oldest(open: &mut BTreeMap<u64, Open>, answers: impl Fn(&Open) -> bool) -> bool {
     let oldest = open.iter().find(|(_, o)| answers(o)).map(|(id, _)| *id);
     oldest.is_some_and(|id| open.remove(&id).is_some())

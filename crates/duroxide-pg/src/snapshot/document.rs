@@ -189,7 +189,7 @@ fn activity(n: usize, activity: &QueuedActivity) -> Result<Value> {
 }
 
 fn letters(snapshot: &InstanceSnapshot) -> Vec<Value> {
-    let letters = snapshot.letters.iter().enumerate().map(|(n, it)| {
+    let letters = snapshot.dead_letters.iter().enumerate().map(|(n, it)| {
         json!({
             "n": n,
             "queue": owned(&it.queue),

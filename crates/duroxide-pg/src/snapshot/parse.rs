@@ -3,8 +3,8 @@
 use duroxide_core::Labels;
 use duroxide_core::provider::rules::{Refusal, work_item_from_json};
 use duroxide_core::provider::{
-    Awaiting, EventRecord, ExecutionRecord, HeartbeatRecord, InstanceRecord, InstanceSnapshot,
-    KeyValueRecord, LetterRecord, QueuedActivity, QueuedMessage, StoredLife,
+    Awaiting, DeadLetterRecord, EventRecord, ExecutionRecord, HeartbeatRecord, InstanceRecord,
+    InstanceSnapshot, KeyValueRecord, QueuedActivity, QueuedMessage, StoredLife,
 };
 use serde_json::Value;
 
@@ -54,7 +54,7 @@ pub(super) fn snapshot(instance: &str, document: &str) -> Result<InstanceSnapsho
         heartbeats: rows("heartbeats").iter().map(heartbeat).collect(),
         messages: rows("messages").iter().map(message).collect(),
         activities: rows("activities").iter().map(activity).collect(),
-        letters: rows("letters").iter().map(letter).collect(),
+        dead_letters: rows("letters").iter().map(letter).collect(),
         ..InstanceSnapshot::of(instance)
     })
 }
@@ -179,8 +179,8 @@ fn activity(row: &Value) -> QueuedActivity {
     }
 }
 
-fn letter(row: &Value) -> LetterRecord {
-    LetterRecord {
+fn letter(row: &Value) -> DeadLetterRecord {
+    DeadLetterRecord {
         queue: raw(row, "queue"),
         payload: raw(row, "payload"),
         reason: text(row, "reason"),

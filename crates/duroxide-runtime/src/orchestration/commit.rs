@@ -127,15 +127,18 @@ fn write<'a>(
     commit: TurnCommit,
 ) -> impl Future<Output = Result<(), ProviderError>> + Send + 'a {
     let store = engine.store.as_ref();
-    let (holds_letters, writes) = commit.writes();
-    let (held, written) = if holds_letters {
-        (Some(store.ack_holding_letters(lock_token, writes)), None)
+    let (holds_queue_messages, writes) = commit.writes();
+    let (held, written) = if holds_queue_messages {
+        (
+            Some(store.ack_holding_queue_messages(lock_token, writes)),
+            None,
+        )
     } else {
         (None, Some(writes.commit_to(store, lock_token)))
     };
     async move {
         if let Some(held) = held {
-            // A store that holds nothing back hands the letters out: they are recorded unread, and carried on.
+            // A store that holds nothing back hands the queue messages out: they are recorded unread, and carried on.
             held.await?;
         }
         match written {

@@ -406,11 +406,12 @@ pub(super) fn beginning_with(start: &Event) -> Vec<Event> {
         } => carried.clone(),
         _ => Vec::new(),
     };
-    let is_letter = |(queue, _): &(String, String)| !is_start_queue(queue) && queue != REWIND_QUEUE;
-    let letters = carried.into_iter().filter(is_letter);
+    let is_queue_message =
+        |(queue, _): &(String, String)| !is_start_queue(queue) && queue != REWIND_QUEUE;
+    let messages = carried.into_iter().filter(is_queue_message);
     let mut events = vec![start.clone()];
     events.extend(
-        letters
+        messages
             .zip(INITIAL_EVENT_ID + 1..)
             .map(|((name, data), event_id)| Event {
                 event_id,

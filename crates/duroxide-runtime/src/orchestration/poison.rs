@@ -144,11 +144,11 @@ mod tests {
         };
         assert!(!is_expendable(&rewind.to("i")));
         assert!(!is_expendable(&RewindMessage::AskAgain.to("i")));
-        let letter = WorkItem::QueueMessage {
+        let message = WorkItem::QueueMessage {
             instance: "i".into(),
             name: "orders".into(),
             data: String::new(),
         };
-        assert!(is_expendable(&letter));
+        assert!(is_expendable(&message));
     }
 }

@@ -1,7 +1,7 @@
 //! Dead letters: written together with the removal of the message, listed for operators.
 
 use duroxide_core::WorkItem;
-use duroxide_core::provider::{DeadLetter, Incarnation, LetterOrigin, Requeue};
+use duroxide_core::provider::{DeadLetter, DeadLetterOrigin, Incarnation, Requeue};
 
 use super::error::{Error, Result};
 use super::names::{self, DEAD, INSTANCES, TURNS, WORK};
@@ -16,7 +16,7 @@ pub(super) fn keep(
     queue: &Queue,
     message: &Message,
     reason: &str,
-    origin: LetterOrigin,
+    origin: DeadLetterOrigin,
 ) -> Result<Operation> {
     let row = DeadRow {
         queue: queue.name.to_string(),
@@ -40,12 +40,12 @@ pub(super) fn keep(
 
 /// What is known of a message by itself: its stamp names the life it is for. The stamp of a start names its sender
 /// instead.
-pub(super) fn stamped(message: &Message) -> LetterOrigin {
+pub(super) fn stamped(message: &Message) -> DeadLetterOrigin {
     let is_start = message
         .key
         .as_deref()
         .is_some_and(|key| key.starts_with("start/"));
-    LetterOrigin {
+    DeadLetterOrigin {
         life: token::life_of(message.stamp).filter(|_| !is_start),
         answered: false,
     }
@@ -65,12 +65,12 @@ pub(super) fn instead_of(message: &Message, reason: &str) -> Result<Option<Opera
     }))
 }
 
-/// Puts the message of a letter back into its queue; judged by what the instance is at that moment.
+/// Puts the message of a dead letter back into its queue; judged by what the instance is at that moment.
 ///
 /// The caller lets one requeue run at a time: a batch cannot make sure that a message exists.
 pub(super) async fn requeue<S: EventStore>(store: &S, id: u64) -> Result<Requeue> {
     let Some(kept) = find(store, id).await? else {
-        return Ok(Requeue::NoSuchLetter);
+        return Ok(Requeue::NoSuchDeadLetter);
     };
     let row: DeadRow = rows::decode(&kept.payload, || format!("dead letter {id}"))?;
     let item: WorkItem = match serde_json::from_str(&row.payload) {

@@ -151,10 +151,14 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
         at("ack_orchestration_item", committed)
     }
 
-    async fn ack_holding_letters(&self, lock_token: &str, writes: TurnWrites) -> Answer<bool> {
-        let turn = Turn::of(lock_token, writes).holding_letters();
+    async fn ack_holding_queue_messages(
+        &self,
+        lock_token: &str,
+        writes: TurnWrites,
+    ) -> Answer<bool> {
+        let turn = Turn::of(lock_token, writes).holding_queue_messages();
         let committed = turn::commit::run(self, turn).await;
-        at("ack_holding_letters", committed)?;
+        at("ack_holding_queue_messages", committed)?;
         Ok(true)
     }
 

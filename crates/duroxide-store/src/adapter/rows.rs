@@ -1,6 +1,6 @@
 //! What the adapter keeps in entries and dead letters, as JSON. Readers ignore fields they do not know.
 
-use duroxide_core::provider::{Incarnation, LetterOrigin, OutcomeStatus};
+use duroxide_core::provider::{DeadLetterOrigin, Incarnation, OutcomeStatus};
 use duroxide_core::{ErrorDetails, Labels};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -203,8 +203,8 @@ pub(super) struct DeadRow {
 }
 
 impl DeadRow {
-    pub(super) fn origin(&self) -> LetterOrigin {
-        LetterOrigin {
+    pub(super) fn origin(&self) -> DeadLetterOrigin {
+        DeadLetterOrigin {
             life: self.life.and_then(Incarnation::from_stored),
             answered: self.answered,
         }

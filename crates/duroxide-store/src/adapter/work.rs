@@ -2,7 +2,7 @@
 
 use duroxide_core::WorkItem;
 use duroxide_core::provider::{
-    ClaimedWork, LetterOrigin, ScheduledActivityIdentifier, TagFilter, WorkClaim,
+    ClaimedWork, DeadLetterOrigin, ScheduledActivityIdentifier, TagFilter, WorkClaim,
 };
 use tokio::time::Instant;
 
@@ -121,7 +121,7 @@ async fn set_aside<S: EventStore>(
         forgive: true,
     };
     let instead = dead_letters::instead_of(message, reason)?;
-    let origin = LetterOrigin {
+    let origin = DeadLetterOrigin {
         answered: instead.is_some(),
         ..dead_letters::stamped(message)
     };

@@ -123,8 +123,8 @@ pub async fn a_lost_lease_sets_nothing_aside<F: ProviderFactory + ?Sized>(factor
     assert_eq!(bench.turn_of("poisoned").await.item.messages.len(), 1);
 }
 
-/// A letter is forgotten once.
-pub async fn a_letter_is_forgotten_once<F: ProviderFactory + ?Sized>(factory: &F) {
+/// A dead letter is forgotten once.
+pub async fn a_dead_letter_is_forgotten_once<F: ProviderFactory + ?Sized>(factory: &F) {
     let (bench, turn) = claimed(factory, &["a"]).await;
     set_aside(&bench, &turn, &[0]).await;
     let id = letters(&bench, 1).await[0].id;
@@ -133,8 +133,8 @@ pub async fn a_letter_is_forgotten_once<F: ProviderFactory + ?Sized>(factory: &F
     assert!(letters(&bench, 10).await.is_empty());
 }
 
-/// Letters are listed oldest first, up to the limit.
-pub async fn letters_are_listed_oldest_first<F: ProviderFactory + ?Sized>(factory: &F) {
+/// Dead letters are listed oldest first, up to the limit.
+pub async fn dead_letters_are_listed_oldest_first<F: ProviderFactory + ?Sized>(factory: &F) {
     let (bench, turn) = claimed(factory, &["first", "second", "third"]).await;
     for position in [0, 1, 2] {
         set_aside(&bench, &turn, &[position]).await;
@@ -183,8 +183,10 @@ pub async fn a_lost_activity_is_not_set_aside<F: ProviderFactory + ?Sized>(facto
     assert_eq!(bench.work().await.id(), 2, "it is still there");
 }
 
-/// A letter is found by its number, the letters of an instance newest first, and all are counted.
-pub async fn letters_are_found_by_number_and_by_instance<F: ProviderFactory + ?Sized>(factory: &F) {
+/// A dead letter is found by its number, those of an instance newest first, and all are counted.
+pub async fn dead_letters_are_found_by_number_and_by_instance<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
     let (bench, turn) = claimed(factory, &["first", "second", "third"]).await;
     for position in [0, 1, 2] {
         set_aside(&bench, &turn, &[position]).await;
@@ -205,8 +207,8 @@ pub async fn letters_are_found_by_number_and_by_instance<F: ProviderFactory + ?S
     assert_eq!(admin.list_dead_letters_of("poison", 2).await, Ok(vec![]));
 }
 
-/// A letter goes back into its queue once, as a message that can be claimed, and is forgotten.
-pub async fn a_requeued_letter_is_delivered_once<F: ProviderFactory + ?Sized>(factory: &F) {
+/// A dead letter goes back into its queue once, as a message that can be claimed, and is forgotten.
+pub async fn a_requeued_dead_letter_is_delivered_once<F: ProviderFactory + ?Sized>(factory: &F) {
     let (bench, turn) = claimed(factory, &["a"]).await;
     set_aside(&bench, &turn, &[0]).await;
     bench.abandon(&turn, None).await;
@@ -215,7 +217,7 @@ pub async fn a_requeued_letter_is_delivered_once<F: ProviderFactory + ?Sized>(fa
     let admin = bench.admin();
     assert_eq!(admin.requeue_dead_letter(id).await, Ok(Some(Requeue::Done)));
     let again = admin.requeue_dead_letter(id).await;
-    assert_eq!(again, Ok(Some(Requeue::NoSuchLetter)));
+    assert_eq!(again, Ok(Some(Requeue::NoSuchDeadLetter)));
     assert_eq!(letters(&bench, 10).await, []);
     let turn = bench.turn_of("poisoned").await;
     assert_eq!(turn.item.messages, [items::signal("poisoned", "a")]);
@@ -231,8 +233,8 @@ async fn born_again<F: ProviderFactory + ?Sized>(bench: &Bench<'_, F>, instance:
     bench.create(instance).await;
 }
 
-/// A letter for an instance that was deleted does not reach another one that has its id; it stays.
-pub async fn a_letter_for_an_earlier_life_stays_a_letter<F: ProviderFactory + ?Sized>(factory: &F) {
+/// A dead letter for an instance that was deleted does not reach another one that has its id; it stays.
+pub async fn a_dead_letter_for_an_earlier_life_stays_one<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     bench.create("poisoned").await;
     bench.send(items::signal("poisoned", "a")).await;

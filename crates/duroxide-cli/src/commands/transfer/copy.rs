@@ -43,7 +43,7 @@ impl Counts {
         self.activities += snapshot.activities.len() as u64;
         self.key_values += snapshot.key_values.len() as u64;
         self.key_values += snapshot.key_value_changes.len() as u64;
-        self.dead_letters += snapshot.letters.len() as u64;
+        self.dead_letters += snapshot.dead_letters.len() as u64;
     }
 
     /// In words.

@@ -180,7 +180,7 @@ pub trait ProviderAdmin: Any + Send + Sync {
     }
 
     /// Puts the message of a dead letter back into its queue, as a new message, and forgets the letter: both or
-    /// neither, and only if [`LetterOrigin::refusal`](super::LetterOrigin::refusal) has nothing against it, judged in
+    /// neither, and only if [`DeadLetterOrigin::refusal`](super::DeadLetterOrigin::refusal) has nothing against it, judged in
     /// the same transaction.
     ///
     /// Default: `None`, the store cannot do that in one step.

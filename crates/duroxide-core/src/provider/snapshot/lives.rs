@@ -57,7 +57,10 @@ impl InstanceSnapshot {
         }
         settled.messages.iter_mut().for_each(|it| it.sent_by = None);
         settled.activities.iter_mut().for_each(|it| it.life = own);
-        settled.letters.iter_mut().for_each(|it| it.life = None);
+        settled
+            .dead_letters
+            .iter_mut()
+            .for_each(|it| it.life = None);
         settled
     }
 
@@ -73,7 +76,9 @@ impl InstanceSnapshot {
         self.activities
             .iter_mut()
             .for_each(|it| change(&mut it.life));
-        self.letters.iter_mut().for_each(|it| change(&mut it.life));
+        self.dead_letters
+            .iter_mut()
+            .for_each(|it| change(&mut it.life));
     }
 }
 

@@ -85,7 +85,7 @@ pub struct QueuedActivity {
 
 /// A dead letter.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LetterRecord {
+pub struct DeadLetterRecord {
     /// The queue that it was in.
     pub queue: String,
     /// What it says.

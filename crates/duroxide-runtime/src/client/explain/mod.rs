@@ -26,7 +26,7 @@ const CHILDREN_MAX: usize = 100;
 /// How many handlers are looked through.
 const LOOKED_THROUGH: u32 = 10_000;
 /// How many dead letters of one instance an explanation lists.
-const LETTERS_MAX: u32 = 20;
+const DEAD_LETTERS_MAX: u32 = 20;
 /// How long work may be ready before nodes are doubted.
 const UNCLAIMED_MS: u64 = 30_000;
 
@@ -149,7 +149,9 @@ impl Client {
             Some(pending) => pending.now_ms,
             None => SystemClock.now_ms(),
         };
-        let letters = self.admin()?.list_dead_letters_of(instance, LETTERS_MAX);
+        let letters = self
+            .admin()?
+            .list_dead_letters_of(instance, DEAD_LETTERS_MAX);
         let mut findings = dead_letter_findings(&letters.await?);
         let Some(standing) = open::standing(&history) else {
             return Ok(not_begun(

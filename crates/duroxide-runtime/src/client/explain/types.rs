@@ -164,7 +164,7 @@ pub enum Finding {
     },
     /// A message that concerns it was dead-lettered.
     DeadLetter {
-        /// The letter's number.
+        /// The number of the dead letter.
         id: u64,
         /// The reason.
         reason: String,

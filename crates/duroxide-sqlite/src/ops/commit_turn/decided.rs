@@ -43,7 +43,7 @@ pub(crate) struct Commit {
     pub(super) labels: Vec<LabelChange>,
     pub(super) cancelled: Vec<ScheduledActivityIdentifier>,
     /// Whether queue messages are held back until the next commit.
-    pub(super) holds_letters: bool,
+    pub(super) holds_queue_messages: bool,
     /// How the instance ends with this turn, if it does.
     pub(super) ended: Option<OutcomeStatus>,
 }
@@ -96,13 +96,13 @@ impl Commit {
             kv: history.iter().filter_map(kv_change).collect(),
             labels: label_changes(history),
             cancelled: writes.cancelled,
-            holds_letters: false,
+            holds_queue_messages: false,
         })
     }
 
     /// The same turn; queue messages of its instance are held back until the next one.
-    pub(crate) fn holding_letters(mut self) -> Self {
-        self.holds_letters = true;
+    pub(crate) fn holding_queue_messages(mut self) -> Self {
+        self.holds_queue_messages = true;
         self
     }
 

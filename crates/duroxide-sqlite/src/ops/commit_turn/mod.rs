@@ -13,12 +13,12 @@ use duroxide_core::provider::rules::{self, Refusal, lane};
 use self::remember::{change, remember};
 use crate::damage::Damage;
 use crate::error::{Result, SqliteError};
-use crate::tables::dead_letters::{NewLetter, Recipient};
-use crate::tables::held_letters::Hold;
+use crate::tables::dead_letters::{NewDeadLetter, Recipient};
+use crate::tables::held_queue_messages::Hold;
 use crate::tables::instances::Birth;
 use crate::tables::orchestrator_queue::NewMessage;
 use crate::tables::{
-    dead_letters, executions, held_letters, history, instance_locks, instances, kv, labels,
+    dead_letters, executions, held_queue_messages, history, instance_locks, instances, kv, labels,
     orchestrator_queue, pauses, worker_queue,
 };
 use crate::tx::{QueueMemory, Tx};
@@ -57,7 +57,7 @@ pub(crate) fn run(tx: &mut WriterTx<'_>, commit: &Commit) -> Result<()> {
         )?;
     }
     send(tx, instance, commit, parents)?;
-    hold_letters(tx, instance, commit)?;
+    hold_queue_messages(tx, instance, commit)?;
     if queue == QueueAfter::MayHaveMore && orchestrator_queue::settle_head(tx, instance)? {
         let now = tx.now;
         tx.effects.turn_claimable_at(now);
@@ -133,7 +133,7 @@ fn send(
             }
             let alive = instances::incarnation(tx, &message.instance)?;
             if !parents.is_empty() && !alive.is_some_and(|alive| parents.contains(&alive)) {
-                let letter = NewLetter {
+                let letter = NewDeadLetter {
                     queue: "orchestrator",
                     instance: &message.instance,
                     payload: &message.json,
@@ -150,14 +150,14 @@ fn send(
 }
 
 /// Holds the queue messages of the instance back, or ends that. Claims hide those that they meet.
-fn hold_letters(tx: &Tx<'_>, instance: &str, commit: &Commit) -> Result<()> {
-    if !commit.holds_letters || commit.ends_instance() {
-        return orchestrator_queue::release_letters(tx, instance);
+fn hold_queue_messages(tx: &Tx<'_>, instance: &str, commit: &Commit) -> Result<()> {
+    if !commit.holds_queue_messages || commit.ends_instance() {
+        return orchestrator_queue::release_queue_messages(tx, instance);
     }
-    if held_letters::of(tx, instance)? == Some(Hold::Closed) {
+    if held_queue_messages::of(tx, instance)? == Some(Hold::Closed) {
         return Ok(());
     }
-    held_letters::set(tx, instance, Hold::Closed)
+    held_queue_messages::set(tx, instance, Hold::Closed)
 }
 
 /// What is queued for the instance once the messages of the claim are deleted.

@@ -2,8 +2,8 @@
 
 use duroxide_core::provider::rules::work_item_from_json;
 use duroxide_core::provider::{
-    Awaiting, EventRecord, ExecutionRecord, HeartbeatRecord, InstanceRecord, InstanceSnapshot,
-    KeyValueRecord, LetterRecord, QueuedActivity, QueuedMessage, StoredLife,
+    Awaiting, DeadLetterRecord, EventRecord, ExecutionRecord, HeartbeatRecord, InstanceRecord,
+    InstanceSnapshot, KeyValueRecord, QueuedActivity, QueuedMessage, StoredLife,
 };
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
@@ -17,7 +17,7 @@ pub(crate) fn read(tx: &Tx<'_>, instance: &str) -> Result<InstanceSnapshot> {
         record: record(tx, instance)?,
         messages: messages(tx, instance)?,
         activities: activities(tx, instance)?,
-        letters: letters(tx, instance)?,
+        dead_letters: dead_letters(tx, instance)?,
         ..InstanceSnapshot::of(instance)
     };
     // What is left of an instance that was deleted is not there.
@@ -225,10 +225,10 @@ fn activities(tx: &Tx<'_>, instance: &str) -> Result<Vec<QueuedActivity>> {
     )
 }
 
-/// The empty id stands for letters that name no instance.
-fn letters(tx: &Tx<'_>, instance: &str) -> Result<Vec<LetterRecord>> {
+/// The empty id stands for dead letters that name no instance.
+fn dead_letters(tx: &Tx<'_>, instance: &str) -> Result<Vec<DeadLetterRecord>> {
     let letter = |row: &Row<'_>| {
-        Ok(LetterRecord {
+        Ok(DeadLetterRecord {
             queue: row.get(0)?,
             payload: payload_text(row, 1)?,
             reason: payload_text(row, 2)?,

@@ -53,7 +53,7 @@ pub(crate) fn write(tx: &mut Tx<'_>, snapshot: &InstanceSnapshot) -> Result<()> 
     }
     write_messages(tx, snapshot)?;
     write_activities(tx, snapshot)?;
-    for letter in &snapshot.letters {
+    for letter in &snapshot.dead_letters {
         tx.execute(
             "INSERT INTO dead_letters (queue, instance_id, payload, reason, set_aside_at, incarnation, answered)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",

@@ -3,7 +3,7 @@
 use duroxide_core::WorkItem;
 use duroxide_core::provider::rules::work_item_from_json;
 use duroxide_core::provider::{
-    Awaiting, InstanceRecord, LetterRecord, QueuedActivity, QueuedMessage, StoredLife,
+    Awaiting, DeadLetterRecord, InstanceRecord, QueuedActivity, QueuedMessage, StoredLife,
 };
 
 use crate::adapter::error::Result;
@@ -11,14 +11,14 @@ use crate::adapter::names;
 use crate::adapter::rows::{self, DeadRow};
 use crate::message::{Message, NewMessage, Visible};
 
-/// Why a message for an earlier life lies among the letters.
+/// Why a message for an earlier life lies among the dead letters.
 const FOR_ANOTHER_LIFE: &str = "the instance that started the child was deleted";
 
 /// A message as a snapshot tells it.
 pub(super) enum Told {
     Message(QueuedMessage),
     /// It is for an earlier life of the instance: the claim that meets it would dead-letter it.
-    Letter(LetterRecord),
+    DeadLetter(DeadLetterRecord),
 }
 
 /// When a message can be claimed; one that could be at once, since it was enqueued.
@@ -49,12 +49,12 @@ pub(super) fn told(message: &Message, record: Option<&InstanceRecord>) -> Told {
     };
     let own = record.and_then(|record| record.life);
     if !is_start && stamp.zip(own).is_some_and(|(stamp, own)| stamp != own) {
-        return Told::Letter(LetterRecord {
+        return Told::DeadLetter(DeadLetterRecord {
             queue: names::TURNS.name.into_owned(),
             payload: text(message),
             reason: FOR_ANOTHER_LIFE.to_owned(),
             set_aside_at_ms: message.enqueued_at,
-            ..LetterRecord::default()
+            ..DeadLetterRecord::default()
         });
     }
     Told::Message(QueuedMessage {
@@ -174,10 +174,10 @@ pub(super) fn restored_activity(instance: &str, activity: &QueuedActivity) -> Ne
     }
 }
 
-pub(super) fn told_letter(message: &Message) -> Result<LetterRecord> {
+pub(super) fn told_dead_letter(message: &Message) -> Result<DeadLetterRecord> {
     let what = || format!("dead letter {}", message.id);
     let row: DeadRow = rows::decode(&message.payload, what)?;
-    Ok(LetterRecord {
+    Ok(DeadLetterRecord {
         set_aside_at_ms: row.set_aside_at.unwrap_or(message.enqueued_at),
         queue: row.queue,
         payload: row.payload,
@@ -187,7 +187,10 @@ pub(super) fn told_letter(message: &Message) -> Result<LetterRecord> {
     })
 }
 
-pub(super) fn restored_letter(instance: &str, letter: &LetterRecord) -> Result<NewMessage> {
+pub(super) fn restored_dead_letter(
+    instance: &str,
+    letter: &DeadLetterRecord,
+) -> Result<NewMessage> {
     let row = DeadRow {
         queue: letter.queue.clone(),
         instance: Some(instance.to_owned()).filter(|id| !id.is_empty()),

@@ -94,7 +94,7 @@ pub(super) fn assemble(
     for one in next(&mut answers)?.into_messages()? {
         match message::told(&one, record.as_ref()) {
             Told::Message(told) => snapshot.messages.push(told),
-            Told::Letter(letter) => outlived.push(letter),
+            Told::DeadLetter(letter) => outlived.push(letter),
         }
     }
     let work = next(&mut answers)?.into_messages()?;
@@ -103,11 +103,11 @@ pub(super) fn assemble(
         .filter_map(|one| message::told_activity(one, is_paused))
         .collect();
     let letters = next(&mut answers)?.into_messages()?;
-    snapshot.letters = letters
+    snapshot.dead_letters = letters
         .iter()
-        .map(message::told_letter)
+        .map(message::told_dead_letter)
         .collect::<Result<_>>()?;
-    snapshot.letters.extend(outlived);
+    snapshot.dead_letters.extend(outlived);
     for partition in partitions {
         let events = next(&mut answers)?.into_events()?;
         let events = events.into_iter().map(|event| EventRecord {

@@ -108,10 +108,10 @@ fn operations(snapshot: &InstanceSnapshot) -> Result<Vec<Operation>> {
             message: message::restored_activity(instance, activity),
         });
     }
-    for letter in &snapshot.letters {
+    for letter in &snapshot.dead_letters {
         operations.push(Operation::Enqueue {
             queue: DEAD,
-            message: message::restored_letter(instance, letter)?,
+            message: message::restored_dead_letter(instance, letter)?,
         });
     }
     Ok(operations)

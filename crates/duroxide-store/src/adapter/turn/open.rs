@@ -1,7 +1,7 @@
 //! What a claimed group holds: decoded messages of a known instance, of one that has no row, or messages that must go.
 
 use duroxide_core::defect::Defect;
-use duroxide_core::provider::{Incarnation, LetterOrigin};
+use duroxide_core::provider::{DeadLetterOrigin, Incarnation};
 use duroxide_core::{INITIAL_EXECUTION_ID, WorkItem};
 
 use super::away::Away;
@@ -207,7 +207,7 @@ fn set_aside(claimed: &Claimed, broken: Vec<Broken<'_>>) -> Result<Away> {
         ids: broken.iter().map(|(message, ..)| message.id).collect(),
     });
     for (message, reason, instead) in broken {
-        let origin = LetterOrigin {
+        let origin = DeadLetterOrigin {
             answered: instead.is_some(),
             ..dead_letters::stamped(message)
         };

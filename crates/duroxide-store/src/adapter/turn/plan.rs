@@ -28,7 +28,7 @@ pub(super) fn run(
     let mut operations = vec![Operation::Complete {
         lease: token.lease.clone(),
     }];
-    if turn.holds_letters && !turn.ends_instance() {
+    if turn.holds_queue_messages && !turn.ends_instance() {
         operations.push(Operation::HoldFollowers {
             queue: TURNS,
             group: instance.to_owned(),

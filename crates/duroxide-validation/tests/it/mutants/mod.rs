@@ -221,7 +221,7 @@ flaws! {
     DutiesHaveManyHolders: "a duty is given to everybody who asks";
     DutiesLastForEver: "a duty of a silent holder is never given to another";
     DutiesAreNotGivenBack: "a duty that was given back is not free";
-    RequeueKeepsTheLetter: "a dead letter that went back into its queue stays";
+    RequeueKeepsTheDeadLetter: "a dead letter that went back into its queue stays";
     SetAsideDoesNothing: "messages set aside stay in the queue";
     OutcomeWithoutReason: "the outcome of a failed instance does not tell why";
     EveryPageIsTheFirst: "a query takes no notice of its cursor";
@@ -247,7 +247,7 @@ flaws! {
     HoldNeedsNoLease: "who lost the lease holds queue messages back";
     HoldTurnsTheOrder: "queue messages that were held back come newest first";
     HoldForgetsTheTurn: "a commit that holds queue messages back stores no activities";
-    LettersAreUnbounded: "a claim takes more queue messages than the contract says";
+    QueueMessagesAreUnbounded: "a claim takes more queue messages than the contract says";
     CarriedQueueGrows: "queue messages come with a continue-as-new that carries unread ones";
     EarlyMessagesStall: "early messages that one claim does not take stay behind";
     UnreadableStartIsLost: "no parent hears of a child whose start cannot be read";
@@ -273,7 +273,7 @@ flaws! {
     WideCommitIsCut: "a commit schedules no more than a hundred activities";
     SnapshotForgetsMessages: "a snapshot has no messages";
     SnapshotForgetsActivities: "a snapshot has no activities";
-    SnapshotForgetsLetters: "a snapshot has no dead letters";
+    SnapshotForgetsDeadLetters: "a snapshot has no dead letters";
     SnapshotForgetsHeartbeats: "a snapshot does not tell what activities said last";
     SnapshotForgetsChanges: "a snapshot has only the key-values of executions that ended";
     SnapshotIsOfTheCurrentExecution: "a snapshot has the current execution only";

@@ -60,7 +60,7 @@ impl Layer for Mutant {
         self.commit_turn(turn).await
     }
 
-    async fn ack_holding_letters(
+    async fn ack_holding_queue_messages(
         &self,
         _next: &dyn Provider,
         lock_token: &str,

@@ -31,7 +31,7 @@ impl Mutant {
             match self.flaw {
                 Flaw::SnapshotForgetsMessages => taken.messages.clear(),
                 Flaw::SnapshotForgetsActivities => taken.activities.clear(),
-                Flaw::SnapshotForgetsLetters => taken.letters.clear(),
+                Flaw::SnapshotForgetsDeadLetters => taken.dead_letters.clear(),
                 Flaw::SnapshotForgetsHeartbeats => taken.heartbeats.clear(),
                 Flaw::SnapshotForgetsChanges => taken.key_value_changes.clear(),
                 Flaw::SnapshotIsOfTheCurrentExecution => {
