@@ -444,13 +444,13 @@ impl Provider for PostgresProvider {
         named("last_heartbeat")(self.last_said(call).await)
     }
 
-    async fn set_aside_messages(
+    async fn dead_letter_messages(
         &self,
         lock_token: &str,
         positions: &[usize],
         reason: &str,
     ) -> Answer<bool> {
-        named("set_aside_messages")(self.set_aside(lock_token, positions, reason).await)?;
+        named("dead_letter_messages")(self.set_aside(lock_token, positions, reason).await)?;
         Ok(true)
     }
 
@@ -464,8 +464,8 @@ impl Provider for PostgresProvider {
         Ok(true)
     }
 
-    async fn set_aside_work_item(&self, token: &str, reason: &str) -> Answer<bool> {
-        named("set_aside_work_item")(self.set_aside_activity(token, reason, true).await)?;
+    async fn dead_letter_work_item(&self, token: &str, reason: &str) -> Answer<bool> {
+        named("dead_letter_work_item")(self.set_aside_activity(token, reason, true).await)?;
         Ok(true)
     }
 

@@ -322,7 +322,7 @@ impl Provider for SqliteProvider {
         self.reading("last_heartbeat", step).await
     }
 
-    async fn set_aside_messages(
+    async fn dead_letter_messages(
         &self,
         lock_token: &str,
         positions: &[usize],
@@ -333,7 +333,7 @@ impl Provider for SqliteProvider {
         let step = move |tx: &mut WriterTx<'_>| {
             ops::dead_letter::by_position(tx, &token, &positions, &reason)
         };
-        self.writing("set_aside_messages", LeaseView::Needed, step)
+        self.writing("dead_letter_messages", LeaseView::Needed, step)
             .await?;
         Ok(true)
     }
@@ -365,10 +365,10 @@ impl Provider for SqliteProvider {
         Ok(true)
     }
 
-    async fn set_aside_work_item(&self, token: &str, reason: &str) -> Answer<bool> {
+    async fn dead_letter_work_item(&self, token: &str, reason: &str) -> Answer<bool> {
         let (token, reason) = (token.to_owned(), reason.to_owned());
         let step = move |tx: &mut WriterTx<'_>| ops::dead_letter::work(tx, &token, &reason);
-        self.writing("set_aside_work_item", LeaseView::Needed, step)
+        self.writing("dead_letter_work_item", LeaseView::Needed, step)
             .await?;
         Ok(true)
     }

@@ -33,7 +33,7 @@ pub(super) fn check_file(file: &Path, violations: &mut Vec<String>) {
     }
 }
 
-/// Nothing waits in the queues but timers that lost their race, no instance is held, and nothing was set aside.
+/// Nothing waits in the queues but timers that lost their race, no instance is held, and nothing was dead-lettered.
 pub(super) async fn check_queues(
     store: &dyn ProviderAdmin,
     instances: &[String],

@@ -138,7 +138,7 @@ impl Queued {
             queue: queue.to_owned(),
             payload: self.json,
             reason: format!("found by an import: {reason}"),
-            set_aside_at_ms: self.visible_at_ms,
+            dead_lettered_at_ms: self.visible_at_ms,
             life: None,
             answered: false,
         }

@@ -195,7 +195,7 @@ fn letters(snapshot: &InstanceSnapshot) -> Vec<Value> {
             "queue": owned(&it.queue),
             "payload": payload(&it.payload),
             "reason": owned(&it.reason),
-            "set_aside_at": stored_ms(it.set_aside_at_ms),
+            "set_aside_at": stored_ms(it.dead_lettered_at_ms),
             "life": number(it.life),
             "answered": it.answered,
         })

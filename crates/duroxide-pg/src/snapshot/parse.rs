@@ -184,7 +184,7 @@ fn letter(row: &Value) -> DeadLetterRecord {
         queue: raw(row, "queue"),
         payload: raw(row, "payload"),
         reason: text(row, "reason"),
-        set_aside_at_ms: count(row, "set_aside_at"),
+        dead_lettered_at_ms: count(row, "set_aside_at"),
         life: life(row, "life"),
         answered: row
             .get("answered")

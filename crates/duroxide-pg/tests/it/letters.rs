@@ -41,7 +41,7 @@ async fn with_letter(store: &PostgresProvider, id: &str) -> u64 {
     let (token, _) = claimed(store).await;
     assert!(
         store
-            .set_aside_messages(&token, &[0], "poison")
+            .dead_letter_messages(&token, &[0], "poison")
             .await
             .unwrap()
     );

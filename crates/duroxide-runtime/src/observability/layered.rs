@@ -222,10 +222,10 @@ calls! {
     activity_claimed(activity: &ScheduledActivityIdentifier) -> Option<bool>;
     heartbeat_work_item(token: &str, extend_for: Duration, call: u64, details: &str) -> bool;
     last_heartbeat(call: &ScheduledActivityIdentifier) -> Option<String>;
-    set_aside_messages(lock_token: &str, positions: &[usize], reason: &str) -> bool;
+    dead_letter_messages(lock_token: &str, positions: &[usize], reason: &str) -> bool;
     rest_orchestration_item(lock_token: &str, rest: Duration, ignore_attempt: bool) -> bool;
     store_lease(lock_token: &str) -> ();
-    set_aside_work_item(token: &str, reason: &str) -> bool;
+    dead_letter_work_item(token: &str, reason: &str) -> bool;
     clock_ms() -> Option<u64>;
     read_outcome(instance: &str) -> Option<InstanceOutcome>;
     execution_handler(instance: &str, execution_id: u64) -> Option<(String, String)>;

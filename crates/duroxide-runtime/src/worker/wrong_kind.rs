@@ -17,11 +17,11 @@ pub(super) async fn dead_letter(engine: &Engine, lease: Held, item: &WorkItem) {
     let reason = format!("a {kind} on the worker queue is not an activity");
     let kept = engine
         .store
-        .set_aside_work_item(lease.token(), &reason)
+        .dead_letter_work_item(lease.token(), &reason)
         .await;
     match kept {
         Ok(true) => {
-            engine.metrics.record_set_aside_message("wrong_kind");
+            engine.metrics.record_dead_lettered_message("wrong_kind");
             tracing::error!(target: "duroxide::runtime::worker", %kind, %reason, "a message was dead-lettered");
         }
         Ok(false) => remove(engine, lease.token(), item).await,

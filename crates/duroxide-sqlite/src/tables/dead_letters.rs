@@ -146,7 +146,7 @@ fn letter(row: &rusqlite::Row<'_>) -> rusqlite::Result<DeadLetter> {
         instance_id: row.get(2)?,
         payload: row.get(3)?,
         reason: row.get(4)?,
-        set_aside_at: shown_ms(row.get(5)?),
+        dead_lettered_at_ms: shown_ms(row.get(5)?),
     })
 }
 

@@ -137,7 +137,10 @@ async fn what_is_left_of_a_batch_is_found_again_when_its_first_message_was_dead_
         send(&store, raised("a", data)).await;
     }
     let (_, token, _) = fetch(&store).await.unwrap();
-    store.set_aside_messages(&token, &[0], "bad").await.unwrap();
+    store
+        .dead_letter_messages(&token, &[0], "bad")
+        .await
+        .unwrap();
     clock.advance(LEASE);
     let (item, _, _) = fetch(&store).await.expect("the lease ran out");
     assert_eq!(item.messages, vec![raised("a", "2")]);

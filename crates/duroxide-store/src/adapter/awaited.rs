@@ -50,7 +50,7 @@ fn told(message: &Message, key: &str, reason: &str) -> Option<WorkItem> {
     let instance = message.group.clone();
     let details = ErrorDetails::Infrastructure {
         operation: "read_message".to_owned(),
-        message: format!("what was stored cannot be read and was set aside: {reason}"),
+        message: format!("what was stored cannot be read and was kept as a dead letter: {reason}"),
         retryable: false,
     };
     let mut parts = key.splitn(4, '/');

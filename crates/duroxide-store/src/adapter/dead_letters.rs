@@ -25,7 +25,7 @@ pub(super) fn keep(
         reason: reason.to_owned(),
         life: origin.life.map(Incarnation::to_stored),
         answered: origin.answered,
-        set_aside_at: None,
+        dead_lettered_at_ms: None,
     };
     tracing::warn!(
         target: "duroxide::providers::store",
@@ -147,7 +147,7 @@ fn read(message: &Message) -> Result<DeadLetter> {
         instance_id: row.instance,
         payload: row.payload,
         reason: row.reason,
-        set_aside_at: row.set_aside_at.unwrap_or(message.enqueued_at),
+        dead_lettered_at_ms: row.dead_lettered_at_ms.unwrap_or(message.enqueued_at),
     })
 }
 

@@ -198,8 +198,12 @@ pub(super) struct DeadRow {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) answered: bool,
     /// When it was dead-lettered, if that was in another store.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) set_aside_at: Option<u64>,
+    #[serde(
+        rename = "set_aside_at",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(super) dead_lettered_at_ms: Option<u64>,
 }
 
 impl DeadRow {

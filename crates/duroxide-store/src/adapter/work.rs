@@ -65,8 +65,8 @@ async fn decode<S: EventStore>(store: &S, claimed: Vec<Claimed>) -> Result<Vec<C
                 }),
                 Err(error) => {
                     let reason = error.to_string();
-                    let aside = set_aside(store, &one.token, message, &reason).await;
-                    if let Err(error) = aside {
+                    let moved = dead_letter(store, &one.token, message, &reason).await;
+                    if let Err(error) = moved {
                         tracing::warn!(target: "duroxide::providers::store", %error, "an activity could not be dead-lettered");
                         let _ = closing::release(store, &one.token, After::Now, true).await;
                         failed = Some(error);
@@ -82,7 +82,7 @@ async fn decode<S: EventStore>(store: &S, claimed: Vec<Claimed>) -> Result<Vec<C
 }
 
 /// Keeps a claimed item as a dead letter, because its worker can do nothing with it.
-pub(super) async fn set_aside_claimed<S: EventStore>(
+pub(super) async fn dead_letter_claimed<S: EventStore>(
     store: &S,
     token: &str,
     reason: &str,
@@ -109,7 +109,7 @@ pub(super) async fn set_aside_claimed<S: EventStore>(
 
 /// Keeps a message as a dead letter and fails the activity, so that its instance does not wait for ever. The release
 /// fences the batch, see `turn::claim`.
-async fn set_aside<S: EventStore>(
+async fn dead_letter<S: EventStore>(
     store: &S,
     lease: &LeaseToken,
     message: &Message,

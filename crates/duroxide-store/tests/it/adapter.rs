@@ -130,7 +130,7 @@ async fn a_start_that_comes_late_gets_the_message_that_came_early() {
 }
 
 #[tokio::test]
-async fn a_message_that_does_not_decode_is_set_aside_and_the_rest_goes_on() {
+async fn a_message_that_does_not_decode_is_dead_lettered_and_the_rest_goes_on() {
     let provider = MemoryProvider::with_clock(ManualClock::at(1_000));
     let raw = |queue: &'static str, grouped: bool| {
         let queue = if grouped {
@@ -238,7 +238,7 @@ async fn a_watch_notices_a_commit_made_before_the_wait() {
 }
 
 #[tokio::test]
-async fn messages_set_aside_leave_the_rest_of_the_batch_claimed() {
+async fn dead_lettered_messages_leave_the_rest_of_the_batch_claimed() {
     let provider = MemoryProvider::new();
     begin(&provider, "a").await;
     for _ in 0..3 {
@@ -255,13 +255,13 @@ async fn messages_set_aside_leave_the_rest_of_the_batch_claimed() {
     assert_eq!(item.messages.len(), 3);
     assert!(
         provider
-            .set_aside_messages(&token, &[0, 2], "poison")
+            .dead_letter_messages(&token, &[0, 2], "poison")
             .await
             .unwrap()
     );
     assert!(
         provider
-            .set_aside_messages(&token, &[3], "poison")
+            .dead_letter_messages(&token, &[3], "poison")
             .await
             .is_err()
     );

@@ -232,7 +232,7 @@ async fn a_child_asked_for_while_its_parent_is_deleted_by_force_goes_with_it() {
 }
 
 #[tokio::test]
-async fn an_activity_that_cannot_be_set_aside_keeps_no_other_leased() {
+async fn an_activity_that_cannot_be_dead_lettered_keeps_no_other_leased() {
     let provider = Faulty::provider(None);
     let worker = Queue::single("worker");
     let broken = NewMessage {
@@ -263,7 +263,7 @@ async fn an_activity_that_cannot_be_set_aside_keeps_no_other_leased() {
     assert_eq!(
         letters.len(),
         1,
-        "the broken one came again and was set aside"
+        "the broken one came again and was dead-lettered"
     );
 }
 

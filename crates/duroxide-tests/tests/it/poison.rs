@@ -270,7 +270,7 @@ async fn with_a_bad_message() -> Arc<dyn Provider> {
 }
 
 #[tokio::test]
-async fn one_bad_message_is_set_aside_and_the_instance_goes_on() {
+async fn one_bad_message_is_dead_lettered_and_the_instance_goes_on() {
     let store = with_a_bad_message().await;
     let client = duroxide::Client::new(store.clone());
     client.enqueue_event("i", "q", "good").await.unwrap();
@@ -292,7 +292,7 @@ async fn one_bad_message_is_set_aside_and_the_instance_goes_on() {
 #[tokio::test]
 async fn a_store_that_is_away_while_a_message_is_dead_lettered_ends_no_instance() {
     let store = faulty::over(with_a_bad_message().await);
-    store.layer().unavailable("set_aside_messages", 2);
+    store.layer().unavailable("dead_letter_messages", 2);
     let client = duroxide::Client::new(store.clone());
     client.enqueue_event("i", "q", "good").await.unwrap();
     let world = World::on(store, activities().build(), takes_a_message(), twice()).await;
@@ -450,7 +450,7 @@ async fn a_damaged_row_in_the_worker_queue_stops_no_worker() {
     .await;
     assert_eq!(output(&world.run("i", "o", "").await), "fine");
     let client = world.client.clone();
-    until("both are set aside", async || {
+    until("both are dead-lettered", async || {
         client.list_dead_letters(10).await.unwrap().len() == 2
     })
     .await;
@@ -465,7 +465,7 @@ async fn a_damaged_row_in_the_worker_queue_stops_no_worker() {
     }
     assert_eq!(client.get_queue_depths().await.unwrap().worker_queue, 0);
     assert_eq!(
-        world.stopped().await.set_aside_messages,
+        world.stopped().await.dead_lettered_messages,
         1,
         "by the runtime"
     );

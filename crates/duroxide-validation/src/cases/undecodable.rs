@@ -1,4 +1,4 @@
-//! Rows that do not decode are set aside; everything else goes on.
+//! Rows that do not decode are dead-lettered; everything else goes on.
 
 use crate::ProviderFactory;
 use crate::fixture::{Bench, Commit, items, kinds};
@@ -36,7 +36,7 @@ pub async fn an_undecodable_message_does_not_block_other_instances<F: ProviderFa
     assert!(fresh, "the fresh instance is claimed");
 }
 
-/// A start that does not decode is set aside too, and the id can be started again.
+/// A start that does not decode is dead-lettered too, and the id can be started again.
 pub async fn an_undecodable_start_does_not_block_its_id<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     bench.start("hit").await;

@@ -34,15 +34,15 @@ macro_rules! __cases_lives {
                 each_execution_names_its_handler;
             }
             dead_letters {
-                a_message_set_aside_is_listed [DeadLetters, Management];
+                a_dead_lettered_message_is_listed [DeadLetters, Management];
                 the_rest_of_the_batch_stays_claimed [DeadLetters, Management];
                 positions_are_those_of_the_claimed_batch [DeadLetters, Management];
-                a_lost_lease_sets_nothing_aside [DeadLetters, Management];
+                a_lost_lease_dead_letters_nothing [DeadLetters, Management];
                 wrong_positions_touch_nothing_else [DeadLetters, Management];
                 a_dead_letter_is_forgotten_once [DeadLetters, Management];
                 dead_letters_are_listed_oldest_first [DeadLetters, Management];
-                an_activity_set_aside_is_listed [DeadLetters, Management];
-                a_lost_activity_is_not_set_aside [DeadLetters, Management];
+                a_dead_lettered_activity_is_listed [DeadLetters, Management];
+                a_lost_activity_is_not_dead_lettered [DeadLetters, Management];
                 dead_letters_are_found_by_number_and_by_instance [DeadLetters, Management];
                 a_requeued_dead_letter_is_delivered_once [DeadLetters, Management, Requeue];
                 a_dead_letter_for_an_earlier_life_stays_one [DeadLetters, Management, Requeue, Incarnations];

@@ -314,7 +314,7 @@ pub trait Provider: Any + Send + Sync {
     /// the batch stays claimed.
     ///
     /// Default: `false`, the store keeps no dead letters and nothing changed.
-    async fn set_aside_messages(
+    async fn dead_letter_messages(
         &self,
         lock_token: &str,
         positions: &[usize],
@@ -390,7 +390,11 @@ pub trait Provider: Any + Send + Sync {
     /// Dead-letters a claimed item of the worker queue, under its lease.
     ///
     /// Default: `false`, the store keeps no dead letters and nothing changed.
-    async fn set_aside_work_item(&self, token: &str, reason: &str) -> Result<bool, ProviderError> {
+    async fn dead_letter_work_item(
+        &self,
+        token: &str,
+        reason: &str,
+    ) -> Result<bool, ProviderError> {
         let _ = (token, reason);
         Ok(false)
     }

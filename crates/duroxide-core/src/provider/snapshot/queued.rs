@@ -93,7 +93,8 @@ pub struct DeadLetterRecord {
     /// Why it was dead-lettered.
     pub reason: String,
     /// When, in milliseconds since the Unix epoch.
-    pub set_aside_at_ms: u64,
+    #[serde(rename = "set_aside_at_ms")]
+    pub dead_lettered_at_ms: u64,
     /// The life of the instance that it was for, as far as that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub life: Option<StoredLife>,

@@ -286,7 +286,7 @@ fn dead_letter_findings(letters: &[DeadLetter]) -> Vec<Finding> {
     let tell = |letter: &DeadLetter| Finding::DeadLetter {
         id: letter.id,
         reason: letter.reason.clone(),
-        at_ms: letter.set_aside_at,
+        at_ms: letter.dead_lettered_at_ms,
     };
     letters.iter().rev().map(tell).collect()
 }

@@ -232,7 +232,7 @@ fn dead_letters(tx: &Tx<'_>, instance: &str) -> Result<Vec<DeadLetterRecord>> {
             queue: row.get(0)?,
             payload: payload_text(row, 1)?,
             reason: payload_text(row, 2)?,
-            set_aside_at_ms: shown_ms(row.get(3)?),
+            dead_lettered_at_ms: shown_ms(row.get(3)?),
             life: stored_life(row, 4)?,
             answered: row.get(5)?,
         })

@@ -62,7 +62,7 @@ pub(crate) fn write(tx: &mut Tx<'_>, snapshot: &InstanceSnapshot) -> Result<()> 
                 Some(instance).filter(|id| !id.is_empty()),
                 &letter.payload,
                 &letter.reason,
-                stored_ms(letter.set_aside_at_ms),
+                stored_ms(letter.dead_lettered_at_ms),
                 letter.life.map(|StoredLife(life)| life),
                 letter.answered,
             ),

@@ -53,7 +53,7 @@ pub(super) fn told(message: &Message, record: Option<&InstanceRecord>) -> Told {
             queue: names::TURNS.name.into_owned(),
             payload: text(message),
             reason: FOR_ANOTHER_LIFE.to_owned(),
-            set_aside_at_ms: message.enqueued_at,
+            dead_lettered_at_ms: message.enqueued_at,
             ..DeadLetterRecord::default()
         });
     }
@@ -178,7 +178,7 @@ pub(super) fn told_dead_letter(message: &Message) -> Result<DeadLetterRecord> {
     let what = || format!("dead letter {}", message.id);
     let row: DeadRow = rows::decode(&message.payload, what)?;
     Ok(DeadLetterRecord {
-        set_aside_at_ms: row.set_aside_at.unwrap_or(message.enqueued_at),
+        dead_lettered_at_ms: row.dead_lettered_at_ms.unwrap_or(message.enqueued_at),
         queue: row.queue,
         payload: row.payload,
         reason: row.reason,
@@ -198,7 +198,7 @@ pub(super) fn restored_dead_letter(
         reason: letter.reason.clone(),
         life: letter.life.map(|StoredLife(life)| life),
         answered: letter.answered,
-        set_aside_at: Some(letter.set_aside_at_ms),
+        dead_lettered_at_ms: Some(letter.dead_lettered_at_ms),
     };
     Ok(NewMessage::new(instance, rows::encode(&row)?))
 }

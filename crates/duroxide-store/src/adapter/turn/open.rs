@@ -150,7 +150,7 @@ pub(super) fn sort(claimed: Claimed) -> Result<Sorted> {
         }
     }
     if !broken.is_empty() {
-        return set_aside(&claimed, broken).map(Sorted::Broken);
+        return dead_letter(&claimed, broken).map(Sorted::Broken);
     }
     Ok(match row {
         None => Sorted::Nameless(Nameless { claimed, items }),
@@ -196,7 +196,7 @@ type Broken<'m> = (&'m Message, String, Option<Operation>);
 ///
 /// The release is the fence of the batch: it fails once another holder has taken the lease over, but not because the
 /// lease has lapsed. A caller that asks for very short leases could otherwise claim the same messages for ever.
-fn set_aside(claimed: &Claimed, broken: Vec<Broken<'_>>) -> Result<Away> {
+fn dead_letter(claimed: &Claimed, broken: Vec<Broken<'_>>) -> Result<Away> {
     let mut operations = vec![Operation::Release {
         lease: claimed.token.clone(),
         after: After::Now,

@@ -191,7 +191,7 @@ flaws! {
     PendingTellsOneMessage: "of the messages of an instance only the first is told";
     EarlyUnleased: "a turn handed out early holds no lease";
     BatchTooLarge: "a batch holds one more than asked for";
-    ForgetsDeadLetters: "messages set aside are gone";
+    ForgetsDeadLetters: "dead-lettered messages are gone";
     RequeueIgnoresLives: "a dead letter goes to whoever has the id now";
     PauseIsOnlyTold: "a pause is recorded, and nothing waits";
     ResumeIsOnlyTold: "a resumed instance is still held back";
@@ -222,7 +222,7 @@ flaws! {
     DutiesLastForEver: "a duty of a silent holder is never given to another";
     DutiesAreNotGivenBack: "a duty that was given back is not free";
     RequeueKeepsTheDeadLetter: "a dead letter that went back into its queue stays";
-    SetAsideDoesNothing: "messages set aside stay in the queue";
+    DeadLetteringDoesNothing: "dead-lettered messages stay in the queue";
     OutcomeWithoutReason: "the outcome of a failed instance does not tell why";
     EveryPageIsTheFirst: "a query takes no notice of its cursor";
     PagesLoseTies: "a page begins after everything that was created within the same second";
@@ -253,8 +253,8 @@ flaws! {
     UnreadableStartIsLost: "no parent hears of a child whose start cannot be read";
     LimitCountsChildren: "the limit of a bulk deletion counts the children of a root too";
     ConfirmsByCount: "a history in the caller's memory is confirmed by its length";
-    SetAsideErrsOtherwise: "who lost the lease cannot set aside, and is not told why";
-    SetsTheNextAside: "a position that is wrong sets another message aside";
+    DeadLetteringErrsOtherwise: "who lost the lease cannot dead-letter, and gets another error";
+    DeadLettersTheNext: "a wrong position dead-letters another message";
     DeletionLeavesValues: "the key-values of a deleted instance stay";
     ChildrenOutliveParents: "the children of a deleted instance are still listed";
     RenewalKeepsLength: "a renewal lasts as long as the first lease, whatever it asks for";
