@@ -18,9 +18,9 @@ use crate::workload::WAITS;
 /// Orchestrations that one life of the worker keeps in flight.
 const IN_FLIGHT: usize = 16;
 /// How soon a call is tried again while the store is away.
-pub(crate) const PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// How long an instance may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+const ANSWER_MAX: Duration = Duration::from_secs(120);
 
 /// Where a life writes down what was acknowledged to it.
 pub(crate) fn acknowledged(folder: &Path, life: u32) -> PathBuf {
@@ -94,7 +94,7 @@ impl Starter {
         loop {
             let status = self
                 .client
-                .wait_for_status_change(instance, seen, PAUSE, PATIENCE)
+                .wait_for_status_change(instance, seen, RETRY_PAUSE, ANSWER_MAX)
                 .await?;
             match status {
                 OrchestrationStatus::Running {
@@ -127,7 +127,7 @@ impl Starter {
             }
         }
         self.client
-            .wait_for_orchestration(instance, PATIENCE)
+            .wait_for_orchestration(instance, ANSWER_MAX)
             .await?;
         Ok(())
     }
@@ -174,12 +174,16 @@ impl Starter {
         let mut acked = match self.drive(instance, op).await {
             Ok(acked) => acked,
             Err(error) if is_away(&error) => {
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(RETRY_PAUSE).await;
                 return;
             }
             Err(error) => return self.violations.write(&format!("{instance}: {error}")),
         };
-        if let Err(error) = self.client.wait_for_orchestration(instance, PATIENCE).await {
+        if let Err(error) = self
+            .client
+            .wait_for_orchestration(instance, ANSWER_MAX)
+            .await
+        {
             if !is_away(&error) {
                 self.violations
                     .write(&format!("{instance} does not end: {error}"));
@@ -192,7 +196,7 @@ impl Starter {
         loop {
             match self.delete(instance, acked).await {
                 Ok(()) => return,
-                Err(error) if is_away(&error) => tokio::time::sleep(PAUSE).await,
+                Err(error) if is_away(&error) => tokio::time::sleep(RETRY_PAUSE).await,
                 Err(error) => return self.violations.write(&format!("{instance}: {error}")),
             }
             acked.deleting = true;

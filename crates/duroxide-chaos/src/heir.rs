@@ -9,7 +9,7 @@ use std::time::Duration;
 use duroxide::{ClientError, OrchestrationStatus};
 use tokio::task::JoinSet;
 
-use crate::feed::{PAUSE, Starter, acknowledged};
+use crate::feed::{RETRY_PAUSE, Starter, acknowledged};
 use crate::ledger::{lines, lines_in};
 use crate::life;
 use crate::ops::{self, Acknowledged, Op};
@@ -56,7 +56,7 @@ async fn await_start(starter: &Starter, instance: &str) {
         if !matches!(status, Ok(OrchestrationStatus::NotFound)) {
             return;
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(RETRY_PAUSE).await;
     }
     panic!("{instance} was acknowledged and never begins");
 }
@@ -139,7 +139,7 @@ fn has_ended(status: &OrchestrationStatus) -> bool {
 async fn become_heir(folder: &Path) -> File {
     let file = File::create(folder.join("heir")).expect("a file in the folder of the run");
     while file.try_lock().is_err() {
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(RETRY_PAUSE).await;
     }
     file
 }

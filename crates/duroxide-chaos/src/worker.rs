@@ -10,7 +10,7 @@ use duroxide::providers::TagFilter;
 use duroxide::{Client, Runtime, RuntimeOptions};
 
 use crate::disturbances::Notes;
-use crate::feed::{self, PAUSE, Pace, Starter};
+use crate::feed::{self, Pace, RETRY_PAUSE, Starter};
 use crate::ledger::{Ledger, now_ms};
 use crate::skills::{Skills, TAG};
 use crate::store::Place;
@@ -120,7 +120,7 @@ async fn note_recovery(folder: &Path, client: &Client, began: Instant) {
         {
             break;
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(RETRY_PAUSE).await;
     }
     let recoveries = Ledger::open(&folder.join("recoveries"));
     recoveries.write(&began.elapsed().as_millis().to_string());

@@ -115,7 +115,7 @@ pub(crate) enum Command {
     Backup {
         /// The file to write; it must not exist
         to: std::path::PathBuf,
-        /// As fast as it can, instead of resting most of the time so that programs are slowed down little
+        /// As fast as it can, instead of pausing most of the time so that programs are slowed down little
         #[arg(long)]
         fast: bool,
     },

@@ -59,7 +59,7 @@ pub fn is_cancelled(outcome: &OrchestrationStatus) -> bool {
 /// Pause before a call is done again.
 pub(crate) const AGAIN: Duration = Duration::from_millis(200);
 /// How long a call may take that is done again otherwise.
-const PATIENCE: Duration = Duration::from_secs(20);
+const CALL_MAX: Duration = Duration::from_secs(20);
 
 impl RootClient {
     /// The path of a life's program.
@@ -184,7 +184,7 @@ impl RootClient {
     async fn retry(&self) {
         let id = &self.plan.id;
         loop {
-            match tokio::time::timeout(PATIENCE, self.client.retry_instance(id)).await {
+            match tokio::time::timeout(CALL_MAX, self.client.retry_instance(id)).await {
                 Ok(Ok(rewind)) => {
                     self.sim.note(format_args!("retry {id} acknowledged"));
                     let wait = Duration::from_secs(60);
@@ -339,7 +339,7 @@ impl RootClient {
         F: Future<Output = Result<bool, ClientError>>,
     {
         loop {
-            match tokio::time::timeout(PATIENCE, call()).await {
+            match tokio::time::timeout(CALL_MAX, call()).await {
                 Ok(Ok(_)) => return,
                 Ok(Err(error)) if !error.is_retryable() => return,
                 Ok(Err(_)) | Err(_) => tokio::time::sleep(AGAIN).await,
@@ -354,7 +354,7 @@ impl RootClient {
         for request in 0..expected.answers {
             loop {
                 let ask = self.client.ask::<u32, u32>(id, REQUEST, &request);
-                let ask = ask.id(format!("{number}-{request}")).timeout(PATIENCE);
+                let ask = ask.id(format!("{number}-{request}")).timeout(CALL_MAX);
                 match ask.await {
                     Ok(reply) if reply == 2 * request => break,
                     Ok(reply) => {

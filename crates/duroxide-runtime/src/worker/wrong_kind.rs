@@ -9,8 +9,8 @@ use super::claimed::give_back;
 use crate::engine::Engine;
 use crate::leases::Held;
 
-/// How long an item rests that could not be dead-lettered.
-const UNMOVED_ITEM_REST: Duration = Duration::from_secs(1);
+/// How long an item that could not be dead-lettered stays unclaimed.
+const UNMOVED_ITEM_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) async fn dead_letter(engine: &Engine, lease: Held, item: &WorkItem) {
     let kind = item.kind_name();
@@ -27,7 +27,7 @@ pub(super) async fn dead_letter(engine: &Engine, lease: Held, item: &WorkItem) {
         Ok(false) => remove(engine, lease.token(), item).await,
         Err(error) => {
             tracing::warn!(target: "duroxide::runtime::worker", %kind, %error, "dead-lettering an item that is not an activity failed, it will come back");
-            give_back(engine, lease, Some(UNMOVED_ITEM_REST), false).await;
+            give_back(engine, lease, Some(UNMOVED_ITEM_PAUSE), false).await;
             return;
         }
     }

@@ -15,15 +15,15 @@ use super::{cannot_open, connect};
 use crate::error::{Result, SqliteError};
 
 /// How often the copy reports its progress.
-const TELL: Duration = Duration::from_millis(200);
+const REPORT_EVERY: Duration = Duration::from_millis(200);
 /// How many pages are copied between two looks at the clock.
 const STEP_PAGES: i32 = 64;
 /// How much may wait to be written to the disk: a commit of a program may have to wait for all of it.
 const PORTION_BYTES: u64 = 4 << 20;
-/// How long a gentle copy works before it rests.
-const WORK: Duration = Duration::from_millis(2);
-/// How long it rests, as a multiple of the time it has worked.
-const REST: u32 = 5;
+/// How long a gentle copy works before it pauses.
+const WORK_MIN: Duration = Duration::from_millis(2);
+/// How long it pauses, as a multiple of the time it has worked.
+const PAUSE_PER_WORK: u32 = 5;
 
 /// How fast a store is copied.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub enum BackupPace {
 /// The copy holds every commit that was acknowledged before the call. It appears under its name when it is whole and on
 /// disk, readable by its owner alone; before that it is a draft beside it, which is removed if the copy fails.
 /// `progress` gets the bytes written so far and how many there will be, and may end the copy with `ControlFlow::Break`.
-/// Writers are not held up; the write-ahead log grows meanwhile. The copy rests for most of the time: [`backup_at`]
+/// Writers are not held up; the write-ahead log grows meanwhile. The copy pauses for most of the time: [`backup_at`]
 /// takes another pace.
 ///
 /// A file of an older or newer build is copied too: it is what an upgrade needs first.
@@ -151,13 +151,13 @@ impl Copying<'_> {
                 disk.sync()?;
                 synced = written;
             }
-            if told.elapsed() >= TELL {
+            if told.elapsed() >= REPORT_EVERY {
                 if progress(written, self.total).is_break() {
                     return Err(SqliteError::Stopped);
                 }
                 told = Instant::now();
             }
-            pacer.rest();
+            pacer.pause();
         }
     }
 
@@ -168,7 +168,7 @@ impl Copying<'_> {
     }
 }
 
-/// Rests for a multiple of the time that was worked.
+/// Pauses for a multiple of the time that was worked.
 struct Pacer {
     pace: BackupPace,
     since: Instant,
@@ -183,12 +183,12 @@ impl Pacer {
     }
 
     /// Call between two portions of work.
-    fn rest(&mut self) {
+    fn pause(&mut self) {
         let worked = self.since.elapsed();
-        if self.pace == BackupPace::Fast || worked < WORK {
+        if self.pace == BackupPace::Fast || worked < WORK_MIN {
             return;
         }
-        std::thread::sleep(worked * REST);
+        std::thread::sleep(worked * PAUSE_PER_WORK);
         self.since = Instant::now();
     }
 }

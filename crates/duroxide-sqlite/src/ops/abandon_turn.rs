@@ -32,7 +32,7 @@ pub(crate) fn run(
     if !instance_locks::release(tx, instance, token)? {
         return Err(Refusal::InvalidToken.into());
     }
-    tx.writer().in_flight.rest(instance);
+    tx.writer().in_flight.end_turn(instance);
     tx.writer().memory.claimed(instance, false);
     let now = tx.now;
     let visible_at = match again {

@@ -85,7 +85,7 @@ pub(super) async fn finished_tree<S: EventStore>(store: &S, root: &str) -> Resul
     Err(Error::Contended(format!("the tree of {root} grows")))
 }
 
-/// A little longer after each try, so that what is busy comes to rest.
+/// A little longer after each try, so that what is busy can end.
 pub(super) async fn pause(tried: usize) {
     let ms = 1_u64 << tried.min(6);
     tokio::time::sleep(std::time::Duration::from_millis(ms)).await;

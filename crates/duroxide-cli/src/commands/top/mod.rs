@@ -65,14 +65,14 @@ async fn show<T: Future<Output = Result<Sample, Failure>>>(
     let mut over = pin!(over);
     loop {
         draw(&sample)?;
-        let mut rest = pin!(tokio::time::sleep(every));
+        let mut pause = pin!(tokio::time::sleep(every));
         let mut taking = pin!(take());
         let mut is_time = false;
         let taken = loop {
             tokio::select! {
                 () = over.as_mut() => return Ok(()),
                 taken = taking.as_mut(), if is_time => break taken,
-                () = rest.as_mut(), if !is_time => is_time = true,
+                () = pause.as_mut(), if !is_time => is_time = true,
                 key = keys.recv() => match key.transpose()?.unwrap_or(Pressed::Quit) {
                     Pressed::Quit => return Ok(()),
                     Pressed::Look => is_time = true,

@@ -69,7 +69,7 @@ pub(crate) fn run(tx: &mut WriterTx<'_>, commit: &Commit) -> Result<()> {
         worker_queue::bring_back(tx, instance)?;
     }
     if !commit.ends_execution() {
-        tx.writer().in_flight.rest(instance);
+        tx.writer().in_flight.end_turn(instance);
     }
     let change = change(tx, instance, commit)?;
     tx.effects.instance_changed(instance, change);

@@ -218,9 +218,9 @@ impl Chosen {
     ) -> Result<()> {
         let instance = &head.instance;
         let in_flight = tx.writer().in_flight;
-        let is_resting = in_flight.is_resting(instance);
-        self.leaves_some |= is_resting;
-        if is_resting || in_flight.contains(instance) {
+        let is_turn_over = in_flight.is_turn_over(instance);
+        self.leaves_some |= is_turn_over;
+        if is_turn_over || in_flight.contains(instance) {
             return Ok(());
         }
         // Messages that cannot be read cannot be handed out, and other instances must not wait for them.
