@@ -97,7 +97,7 @@ impl Address {
         Ok(Client::new(self.provider(access).await?).acting_as(operator()))
     }
 
-    /// Whether both name one store, as far as names tell.
+    /// Whether both name one store, as far as names show it.
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Sqlite(_, one), Self::Sqlite(_, other))

@@ -56,7 +56,7 @@ pub(crate) async fn backup(
 /// ever.
 fn stop_on_signal() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&stop);
+    let stopped = Arc::clone(&stop);
     #[cfg(unix)]
     let mut terminated = {
         use tokio::signal::unix::{SignalKind, signal};
@@ -70,7 +70,7 @@ fn stop_on_signal() -> Result<Arc<AtomicBool>, Failure> {
         }
         #[cfg(not(unix))]
         let _ = tokio::signal::ctrl_c().await;
-        told.store(true, Ordering::Relaxed);
+        stopped.store(true, Ordering::Relaxed);
     });
     Ok(stop)
 }

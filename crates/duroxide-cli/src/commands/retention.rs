@@ -33,18 +33,18 @@ pub(crate) async fn run(
     Err(Failure::NeedsYes(in_words(would, false)))
 }
 
-fn report(output: &Output, told: RetentionReport, done: bool) -> Result<(), Failure> {
+fn report(output: &Output, deleted: RetentionReport, done: bool) -> Result<(), Failure> {
     match output.json {
-        true => output.document(&json!({ "done": done, "deleted": told })),
-        false => output.line(in_words(told, done)),
+        true => output.document(&json!({ "done": done, "deleted": deleted })),
+        false => output.line(in_words(deleted, done)),
     }
 }
 
-fn in_words(told: RetentionReport, done: bool) -> String {
-    let (instances, executions, events) = (told.instances, told.executions, told.events);
+fn in_words(deleted: RetentionReport, done: bool) -> String {
+    let (instances, executions, events) = (deleted.instances, deleted.executions, deleted.events);
     match done {
         true => {
-            let bytes = match told.bytes_given_back {
+            let bytes = match deleted.bytes_given_back {
                 0 => String::new(),
                 bytes => format!("; {bytes} bytes were given back"),
             };

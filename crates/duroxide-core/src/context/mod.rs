@@ -110,7 +110,7 @@ impl OrchestrationContext {
     }
 
     /// The execution: 1, and one more after each continue-as-new and each retry of the failed instance by an operator.
-    /// Code that a retry replays is told the execution that it ran in first.
+    /// Code that a retry replays gets the number of the execution that it ran in first.
     #[must_use]
     pub fn execution_id(&self) -> u64 {
         self.shared.cell().shown.execution_id

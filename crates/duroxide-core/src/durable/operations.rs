@@ -145,17 +145,17 @@ impl Operations {
 
     /// Resolves every watch for a request to cancel; false if the code holds none.
     pub(crate) fn request_cancellation(&mut self, reason: &str) -> bool {
-        let mut told = false;
+        let mut reached = false;
         for slot in std::mem::take(&mut self.watching) {
             let operation = &mut self.slots[slot];
             if matches!(operation.call, Call::Open { .. }) {
                 let with = Resolution::Data(reason.to_owned());
                 operation.call = Call::Answered { id: 0, with };
                 self.wake(slot);
-                told = true;
+                reached = true;
             }
         }
-        told
+        reached
     }
 
     /// Its schedule event was recorded.

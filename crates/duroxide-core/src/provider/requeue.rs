@@ -38,7 +38,7 @@ impl DeadLetterOrigin {
         let instance = item.target_instance();
         if self.answered {
             return Some(format!(
-                "{instance} was told that it failed, and went on without it"
+                "{instance} got a failure in its place, and went on without it"
             ));
         }
         match self.life {

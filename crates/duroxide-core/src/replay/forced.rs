@@ -266,7 +266,7 @@ mod tests {
         assert!(turn.cancelled_activities.is_empty());
     }
 
-    /// A history with one open child of each policy, and one whose policy no record tells.
+    /// A history with one open child of each policy, and one whose policy no record has.
     fn family() -> Vec<Event> {
         let child = |id, instance: &str, input: &str| {
             let kind = EventKind::SubOrchestrationScheduled {
@@ -285,13 +285,13 @@ mod tests {
         ]
     }
 
-    fn told(turn: &Turn) -> Vec<(&str, bool)> {
+    fn notified(turn: &Turn) -> Vec<(&str, bool)> {
         let children = turn.cancelled_children.iter();
-        let told = children.map(|one| {
+        let notified = children.map(|one| {
             let terminates = one.reason.starts_with(TERMINATE_PREFIX);
             (one.instance.as_str(), terminates)
         });
-        told.collect()
+        notified.collect()
     }
 
     #[test]
@@ -306,11 +306,11 @@ mod tests {
         let failed = fail_without_replay(of, Vec::new(), ErrorDetails::panicked("x"));
         let ended = terminate_without_replay(of, Vec::new(), "enough");
         assert_eq!(
-            told(&failed),
+            notified(&failed),
             [("ended", true), ("asked", false), ("older", false)]
         );
         assert_eq!(
-            told(&ended),
+            notified(&ended),
             [("ended", true), ("asked", true), ("older", true)]
         );
         for turn in [failed, ended] {

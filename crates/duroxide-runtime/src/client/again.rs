@@ -11,7 +11,7 @@ impl Client {
     /// Puts a dead letter back into its queue, and forgets it there; returns whether it existed.
     ///
     /// The message is a new one, whose attempts are counted from nothing. It does not reach a later instance of the
-    /// same id, and an operation that was told of its failure is not done again: both are refused. A store that cannot
+    /// same id, and an operation that got its failure is not done again: both are refused. A store that cannot
     /// do it in one step (the default of
     /// [`ProviderAdmin::requeue_dead_letter`](duroxide_core::provider::ProviderAdmin::requeue_dead_letter)) makes
     /// neither check, and the message is sent before the dead letter is forgotten.

@@ -181,7 +181,7 @@ impl Waiting {
         self.in_time()
     }
 
-    /// Waits until the instance may have ended; with how, if the store told.
+    /// Waits until the instance may have ended; with how, if the store reported it.
     async fn for_the_end(&mut self) -> Result<Option<InstanceOutcome>, ClientError> {
         let ended = match &mut self.watch {
             Some(watch) if !self.failed => {

@@ -84,7 +84,7 @@ impl RunningActivities {
         }
     }
 
-    /// Tells an activity, if it runs here, that its result is no longer wanted.
+    /// Notifies an activity, if it runs here, that its result is no longer wanted.
     pub(crate) fn cancel(&self, activity: &ScheduledActivityIdentifier, life: Option<Incarnation>) {
         let key = (
             activity.instance.clone(),

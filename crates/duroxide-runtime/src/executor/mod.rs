@@ -54,7 +54,7 @@ pub(crate) enum Executor {
 
 pub(crate) struct Shared {
     queue: Mutex<Queue>,
-    /// Tells a drainer that lingers about work, without a lock.
+    /// Notifies a lingering drainer of work, without a lock.
     waiting: queue::Waiting,
     supervisor: supervisor::Call,
     /// The async runtime the engine was started in.

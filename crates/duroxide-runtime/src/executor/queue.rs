@@ -48,7 +48,7 @@ impl Drainer {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// What it has been at for this long, told once.
+    /// The task that it has polled for this long, returned once.
     pub(super) fn overdue(&self, limit: Duration) -> Option<Task> {
         let mut polling = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let polling = polling.as_mut()?;

@@ -148,7 +148,7 @@ fn write<'a>(
     }
 }
 
-/// Tells this process what the commit changed: cancelled activities at once, and dispatchers that pause.
+/// Notifies this process of what the commit changed: cancelled activities at once, and dispatchers that pause.
 fn after(engine: &Engine, whose: Whose<'_>, commit: &TurnCommit) {
     if let Some(activity) = commit.cancelled.first() {
         tracing::debug!(

@@ -1,5 +1,5 @@
 //! An end without running code: poison, a cancelled instance whose code cannot run, a history that does not fit. In: a
-//! claim and the reason. Out: one commit that ends the instance, cancels what is open and tells the parent.
+//! claim and the reason. Out: one commit that ends the instance, cancels what is open and notifies the parent.
 
 use duroxide_core::clock::Clock;
 use duroxide_core::provider::{Incarnation, OrchestrationItem, ProviderError};

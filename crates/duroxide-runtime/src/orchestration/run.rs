@@ -76,7 +76,7 @@ pub(super) struct TurnRun {
     pub(super) refusals: Vec<WorkItem>,
 }
 
-/// A turn whose code is here and fits, as far as can be told before it runs.
+/// A turn whose code is here and fits, as far as is known before it runs.
 pub(super) struct ReadyTurn<'a> {
     pub(super) claim: ClaimInHand<'a>,
     pub(super) run: TurnRun,

@@ -140,7 +140,7 @@ impl Copying<'_> {
         mut pacer: Pacer,
         progress: &mut impl FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<()> {
-        let (mut told, mut synced) = (Instant::now(), 0);
+        let (mut reported, mut synced) = (Instant::now(), 0);
         loop {
             let step = self.copy.step(STEP_PAGES)?;
             if step == StepResult::Done {
@@ -151,11 +151,11 @@ impl Copying<'_> {
                 disk.sync()?;
                 synced = written;
             }
-            if told.elapsed() >= REPORT_EVERY {
+            if reported.elapsed() >= REPORT_EVERY {
                 if progress(written, self.total).is_break() {
                     return Err(SqliteError::Stopped);
                 }
-                told = Instant::now();
+                reported = Instant::now();
             }
             pacer.pause();
         }
@@ -216,7 +216,7 @@ impl Disk {
     }
 }
 
-/// How much room there is where the path leads, if the system tells.
+/// How much room there is where the path leads, if the system shows it.
 #[cfg(target_os = "linux")]
 fn free_space(path: &Path) -> Option<u64> {
     let system = rustix::fs::statvfs(path).ok()?;

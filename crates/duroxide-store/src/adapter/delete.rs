@@ -18,7 +18,7 @@ use crate::{EventStore, StoreError};
 
 /// How often a deletion is planned again because the data changed.
 pub(super) const TRIES: usize = 16;
-/// Instances a bulk call looks at, unless told otherwise.
+/// Instances a bulk call looks at, unless the caller sets another limit.
 const DEFAULT_LIMIT: u32 = 1000;
 
 pub(super) async fn run<S: EventStore>(
@@ -29,7 +29,7 @@ pub(super) async fn run<S: EventStore>(
     run_if(store, ids, force, |_| true).await
 }
 
-/// Deletes these instances if each is as it should be when it goes; one that is not is told as running.
+/// Deletes these instances if each is as it should be when it goes; one that is not is reported as running.
 async fn run_if<S: EventStore>(
     store: &S,
     ids: &[String],

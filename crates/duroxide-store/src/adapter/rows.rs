@@ -28,7 +28,7 @@ pub(super) struct InstanceRow {
     /// Which life of the parent started it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) parent_incarnation: Option<i64>,
-    /// The last event of the current execution; 0 if it is not told.
+    /// The last event of the current execution; 0 if it is not known.
     pub(super) last_event: u64,
     /// The current execution, as in its own row but for how it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,7 +127,7 @@ impl ExecutionRow {
         }
     }
 
-    /// How it ended, as far as the row tells.
+    /// How it ended, as far as the row has it.
     pub(super) fn outcome(&self) -> Option<Outcome> {
         match &self.outcome {
             Some(raw) => serde_json::from_value(raw.clone()).ok(),
@@ -140,9 +140,13 @@ impl ExecutionRow {
 
     /// Notes how it ended; a value that is the output already is not written twice.
     pub(super) fn set_outcome(&mut self, outcome: &Outcome) -> Result<()> {
-        let told = self.status == COMPLETED
+        let is_output = self.status == COMPLETED
             && matches!(outcome, Outcome::Completed(value) if self.output.as_ref() == Some(value));
-        self.outcome = if told { None } else { Some(to_value(outcome)?) };
+        self.outcome = if is_output {
+            None
+        } else {
+            Some(to_value(outcome)?)
+        };
         Ok(())
     }
 

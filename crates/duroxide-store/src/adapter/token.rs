@@ -14,7 +14,7 @@ pub(super) struct TurnToken<'t> {
     pub(super) instance: &'t str,
     /// The life that the commit gives the instance if it has none yet.
     pub(super) life: Option<Incarnation>,
-    /// The life of the parent that sent the first start, as far as the start tells.
+    /// The life of the parent that sent the first start, as far as the start says.
     pub(super) parent_life: Option<Incarnation>,
     /// The operations that the claimed starts are for, if there is more than one start.
     pub(super) askers: Vec<Asker>,

@@ -187,7 +187,7 @@ fn open_file(path: &Path, opening: Opening) -> io::Result<OsFile> {
     }
 }
 
-/// Which file was opened, where the operating system tells.
+/// Which file was opened, where the operating system shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity(Option<(u64, u64)>);
 
@@ -283,8 +283,8 @@ fn upgrade(txn: WriteTransaction) -> Result<()> {
 /// How late it was at one of the last writes.
 pub(super) fn time_of(db: &Database) -> Result<u64> {
     let numbers = db.begin_read()?.open_table(numbers())?;
-    let told = numbers.get(CLOCK)?;
-    Ok(told.map_or(0, |told| told.value()))
+    let stored = numbers.get(CLOCK)?;
+    Ok(stored.map_or(0, |stored| stored.value()))
 }
 
 fn format_of(txn: &WriteTransaction) -> Result<Option<u64>> {

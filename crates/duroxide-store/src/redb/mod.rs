@@ -144,9 +144,9 @@ impl RedbStore {
     }
 
     fn over(file: File, options: RedbOptions) -> std::result::Result<Self, StoreError> {
-        let told_ms = file.database().and_then(|db| file::time_of(&db));
-        let told_ms = told_ms.map_err(Trouble::into_store_error)?;
-        options.clock.raise_to(told_ms);
+        let stored_ms = file.database().and_then(|db| file::time_of(&db));
+        let stored_ms = stored_ms.map_err(Trouble::into_store_error)?;
+        options.clock.raise_to(stored_ms);
         let file = Arc::new(file);
         let wakeups = Arc::<Wakeups>::default();
         options.clock.attach(&wakeups);
@@ -156,7 +156,7 @@ impl RedbStore {
             wakeups: Arc::clone(&wakeups),
             durability: options.durability,
             quick_repair: options.quick_repair,
-            told_ms: Cell::new(told_ms),
+            stored_ms: Cell::new(stored_ms),
             // The process before may have ended in the middle of it.
             sweeps: Cell::new(true),
         };

@@ -35,8 +35,8 @@ const GROUP_MAX: usize = 512;
 /// Longest time for which a relaxed commit stays in memory only.
 const FLUSH_AFTER: Duration = Duration::from_millis(50);
 
-/// How far the time that the file tells may be behind.
-const TELL_TIME_MS: u64 = 1_000;
+/// How far the time that the file has may be behind.
+const STORE_TIME_EVERY_MS: u64 = 1_000;
 
 /// Shortest and longest pause between two tries to open the file again.
 const REOPEN_PAUSE: Duration = Duration::from_millis(20);
@@ -88,7 +88,7 @@ pub(super) struct Writer {
     pub(super) durability: Durability,
     pub(super) quick_repair: bool,
     /// The time that the file keeps for the process that opens it next.
-    pub(super) told_ms: Cell<u64>,
+    pub(super) stored_ms: Cell<u64>,
     /// Whether deleted events may be left in the file.
     pub(super) sweeps: Cell<bool>,
 }
@@ -333,7 +333,7 @@ impl Writer {
         let mut done = Vec::with_capacity(jobs.len());
         let mut written = false;
         let now_ms = self.clock.now_ms();
-        let tells_time = now_ms >= later_ms(self.told_ms.get(), TELL_TIME_MS);
+        let stores_time = now_ms >= later_ms(self.stored_ms.get(), STORE_TIME_EVERY_MS);
         {
             let mut tables = Tables::of(&txn);
             for job in jobs {
@@ -346,9 +346,9 @@ impl Writer {
                     Err(broken) => return Err(broken.into()),
                 }
             }
-            if written && tells_time {
-                let told = tables.numbers.insert(CLOCK, now_ms);
-                told.map_err(Trouble::from)?;
+            if written && stores_time {
+                let stored = tables.numbers.insert(CLOCK, now_ms);
+                stored.map_err(Trouble::from)?;
             }
         }
         if written {
@@ -358,8 +358,8 @@ impl Writer {
                 at_commit: true,
             })?;
             kill::point("after_commit");
-            if tells_time {
-                self.told_ms.set(now_ms);
+            if stores_time {
+                self.stored_ms.set(now_ms);
             }
         } else {
             txn.abort().map_err(Trouble::from)?;

@@ -89,12 +89,12 @@ fn numbers(sample: &Sample) -> Vec<Line<'static>> {
 fn list(frame: &mut Frame<'_>, area: Rect, title: &str, time: &str, of: &[InstanceSummary]) {
     let row = |one: &InstanceSummary| {
         let at_ms = one.ended_at_ms.unwrap_or(one.created_at_ms);
-        let told = one.custom_status.as_deref();
+        let status = one.custom_status.as_deref();
         Row::new([
             escape(&one.instance_id),
             escape(&one.name),
             ago(at_ms),
-            escape(told.unwrap_or_default()),
+            escape(status.unwrap_or_default()),
         ])
     };
     let widths = [

@@ -47,7 +47,7 @@ impl Counts {
     }
 
     /// In words.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn in_words(&self) -> String {
         format!(
             "{} instances with {} executions and {} events, {} messages, {} activities, {} key-values, {} dead letters",
             self.instances,
@@ -88,7 +88,7 @@ pub(crate) enum Lives {
 }
 
 impl Copier {
-    /// Copies these, and tells what went over; `done` hears of each.
+    /// Copies these and returns what went over; calls `done` for each.
     pub(crate) async fn copy(
         &self,
         ids: Vec<String>,

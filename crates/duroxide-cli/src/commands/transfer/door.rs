@@ -1,5 +1,5 @@
 //! Opening and closing stores for the time that instances come or go. In: what a store is closed for, as the caller
-//! knows it. Out: whether it is as the caller wants it; who was faster is told.
+//! knows it. Out: whether it is as the caller wants it; the answer says who was faster.
 
 use std::sync::Arc;
 

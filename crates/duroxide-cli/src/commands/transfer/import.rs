@@ -58,7 +58,7 @@ pub(crate) async fn run(
     match import.all(output, &args).await {
         Ok(()) => {
             import.open(address, &args).await?;
-            import.told(output)
+            import.report(output)
         }
         Err(error) => Err(import.given_up(error).await),
     }
@@ -169,12 +169,12 @@ impl Import {
         while reader.read_until(b'\n', &mut bytes)? > 0 {
             place += 1;
             let line = String::from_utf8(std::mem::take(&mut bytes));
-            let told = match line {
+            let done = match line {
                 Ok(line) if line.trim().is_empty() => continue,
                 Ok(line) => self.line(&line).await?,
                 Err(error) => Err(error.to_string()),
             };
-            if let Err(why) = told {
+            if let Err(why) = done {
                 bar.suspend(|| output.note(format!("line {place}: {why}")));
                 self.problems += 1;
             }
@@ -306,14 +306,14 @@ impl Import {
         ))
     }
 
-    fn told(&self, output: &Output) -> Result<(), Failure> {
+    fn report(&self, output: &Output) -> Result<(), Failure> {
         let (counts, dry) = (&self.counts, self.is_dry);
         match output.json {
             true => output.document(&json!({
                 "imported": counts, "problems": self.problems, "dry_run": dry, "number": self.begun.number,
             }))?,
-            false if dry => output.line(format!("{} would come in", counts.told()))?,
-            false => output.line(format!("{} came in", counts.told()))?,
+            false if dry => output.line(format!("{} would come in", counts.in_words()))?,
+            false => output.line(format!("{} came in", counts.in_words()))?,
         }
         match self.problems {
             0 => Ok(()),

@@ -45,7 +45,7 @@ pub(crate) async fn run(
         Ok(done) => done,
         Err(error) => return Err(moving.given_up(error).await),
     };
-    told(output, &moving, done)
+    report(output, &moving, done)
 }
 
 pub(super) fn is_postgres(address: &str) -> bool {
@@ -265,7 +265,7 @@ pub(super) async fn copy_all(output: &Output, copier: &Copier) -> Result<Option<
     }
 }
 
-fn told(output: &Output, moving: &Moving, done: Done) -> Result<(), Failure> {
+fn report(output: &Output, moving: &Moving, done: Done) -> Result<(), Failure> {
     let (from, to) = &moving.places;
     if output.json {
         return output.document(&match done {
@@ -278,7 +278,7 @@ fn told(output: &Output, moving: &Moving, done: Done) -> Result<(), Failure> {
         Done::Now => {
             output.line(format!(
                 "{} are in {to}, each compared by its digest",
-                moving.counts.told()
+                moving.counts.in_words()
             ))?;
             output.line(format!(
                 "{from} can still be read; it takes no messages and gives no work any more"

@@ -194,7 +194,7 @@ impl<'a> Target<'a> {
         audit::line("import-published", &detail);
         match output.json {
             true => output.document(&json!({ "to": address.to_string(), "imported": counts })),
-            false => output.line(format!("{} were brought over", counts.told())),
+            false => output.line(format!("{} were brought over", counts.in_words())),
         }
     }
 }

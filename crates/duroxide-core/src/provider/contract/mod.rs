@@ -149,7 +149,7 @@ pub trait Provider: Any + Send + Sync {
 
     /// Puts a start, messages, or both on the orchestrator queue of one instance, if what has its id allows it. What
     /// has the id is read, what has ended is deleted and all items are stored in one transaction: [`Submission::step`]
-    /// says what to do, [`Submission::answer`] what to tell. Nothing else writes to the id between the look and the
+    /// says what to do, [`Submission::answer`] what to return. Nothing else writes to the id between the look and the
     /// write; a start that is queued counts as there, also one that is delayed. A submission that is refused changes
     /// nothing.
     ///

@@ -38,7 +38,7 @@ pub struct Awaiting {
 }
 
 impl Awaiting {
-    /// The kind under which every store tells a message: whether an unreadable result was a success is not known.
+    /// The kind under which every store lists a message: whether an unreadable result was a success is not known.
     ///
     /// ```
     /// use duroxide_core::provider::Awaiting;

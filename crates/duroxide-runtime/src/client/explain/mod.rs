@@ -107,7 +107,7 @@ impl Client {
         })
     }
 
-    /// What an instance waits for, as its history tells: a part of [`explain`](Self::explain) that asks nothing else.
+    /// What an instance waits for, as its history shows: a part of [`explain`](Self::explain) that asks nothing else.
     /// Empty if it has ended or is not known. What the store knows besides (where an activity is, why a child waits) is
     /// left open.
     ///
@@ -283,12 +283,12 @@ impl Client {
 
 /// Oldest first.
 fn dead_letter_findings(letters: &[DeadLetter]) -> Vec<Finding> {
-    let tell = |letter: &DeadLetter| Finding::DeadLetter {
+    let finding = |letter: &DeadLetter| Finding::DeadLetter {
         id: letter.id,
         reason: letter.reason.clone(),
         at_ms: letter.dead_lettered_at_ms,
     };
-    letters.iter().rev().map(tell).collect()
+    letters.iter().rev().map(finding).collect()
 }
 
 fn up(seen: Vec<SeenNode>) -> Vec<NodeInfo> {

@@ -18,7 +18,7 @@ pub(crate) enum Position {
 }
 
 impl Position {
-    /// Reads what the page before told.
+    /// Reads what the page before returned.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         match text.split_at_checked(1)? {
             ("i", number) => number.parse().ok().map(Self::Instance),

@@ -44,7 +44,7 @@ fn stored_life(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<StoredLi
     Ok(row.get::<_, Option<i64>>(column)?.map(StoredLife))
 }
 
-/// A text that may be missing; one that is none is told as well as it can be.
+/// A text that may be missing; bytes that are no text are shown as well as possible.
 fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
     match row.get_ref(column)? {
         ValueRef::Null => Ok(None),

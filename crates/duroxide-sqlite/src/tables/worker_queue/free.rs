@@ -20,7 +20,7 @@ pub(crate) struct Free {
 }
 
 impl Free {
-    /// An item that is bound to a session, as the index tells it; [`read_free`] reads the rest.
+    /// An item that is bound to a session, as the index has it; [`read_free`] reads the rest.
     pub(crate) fn bound(id: i64, session: &str) -> Self {
         Self {
             id,

@@ -14,8 +14,8 @@ use crate::message::{Message, NewMessage, Visible};
 /// Why a message for an earlier life lies among the dead letters.
 const FOR_ANOTHER_LIFE: &str = "the instance that started the child was deleted";
 
-/// A message as a snapshot tells it.
-pub(super) enum Told {
+/// A message as a snapshot has it.
+pub(super) enum Read {
     Message(QueuedMessage),
     /// It is for an earlier life of the instance: the claim that meets it would dead-letter it.
     DeadLetter(DeadLetterRecord),
@@ -37,7 +37,7 @@ fn stamped_life(stamp: Option<u64>) -> Option<StoredLife> {
     stamp.map(|stamp| StoredLife(stamp.cast_signed()))
 }
 
-pub(super) fn told(message: &Message, record: Option<&InstanceRecord>) -> Told {
+pub(super) fn read(message: &Message, record: Option<&InstanceRecord>) -> Read {
     let item = work_item_from_json(&message.payload);
     let stamp = stamped_life(message.stamp);
     let is_start = match &item {
@@ -49,7 +49,7 @@ pub(super) fn told(message: &Message, record: Option<&InstanceRecord>) -> Told {
     };
     let own = record.and_then(|record| record.life);
     if !is_start && stamp.zip(own).is_some_and(|(stamp, own)| stamp != own) {
-        return Told::DeadLetter(DeadLetterRecord {
+        return Read::DeadLetter(DeadLetterRecord {
             queue: names::TURNS.name.into_owned(),
             payload: text(message),
             reason: FOR_ANOTHER_LIFE.to_owned(),
@@ -57,7 +57,7 @@ pub(super) fn told(message: &Message, record: Option<&InstanceRecord>) -> Told {
             ..DeadLetterRecord::default()
         });
     }
-    Told::Message(QueuedMessage {
+    Read::Message(QueuedMessage {
         json: text(message),
         visible_at_ms: visible_at_ms(message),
         attempts: message.attempts,
@@ -138,8 +138,8 @@ pub(super) fn restored(
     Ok((new, item))
 }
 
-/// An activity as a snapshot tells it; one of a paused instance that a claim held back is told as ready.
-pub(super) fn told_activity(message: &Message, is_paused: bool) -> Option<QueuedActivity> {
+/// An activity as a snapshot has it; one of a paused instance that a claim held back counts as ready.
+pub(super) fn read_activity(message: &Message, is_paused: bool) -> Option<QueuedActivity> {
     let (execution_id, activity_id) = names::parse_activity_key(message.key.as_deref()?)?;
     Some(QueuedActivity {
         json: text(message),
@@ -174,7 +174,7 @@ pub(super) fn restored_activity(instance: &str, activity: &QueuedActivity) -> Ne
     }
 }
 
-pub(super) fn told_dead_letter(message: &Message) -> Result<DeadLetterRecord> {
+pub(super) fn read_dead_letter(message: &Message) -> Result<DeadLetterRecord> {
     let what = || format!("dead letter {}", message.id);
     let row: DeadRow = rows::decode(&message.payload, what)?;
     Ok(DeadLetterRecord {

@@ -5,7 +5,7 @@ use duroxide_core::provider::{
     KeyValueRecord, StoredLife,
 };
 
-use super::message::{self, Told};
+use super::message::{self, Read};
 use crate::EventStore;
 use crate::adapter::error::{Error, Result};
 use crate::adapter::names::{self, DEAD, INSTANCES, TURNS, WORK};
@@ -92,20 +92,20 @@ pub(super) fn assemble(
     let is_paused = record.as_ref().is_some_and(|it| it.paused_at_ms.is_some());
     let mut outlived = Vec::new();
     for one in next(&mut answers)?.into_messages()? {
-        match message::told(&one, record.as_ref()) {
-            Told::Message(told) => snapshot.messages.push(told),
-            Told::DeadLetter(letter) => outlived.push(letter),
+        match message::read(&one, record.as_ref()) {
+            Read::Message(queued) => snapshot.messages.push(queued),
+            Read::DeadLetter(letter) => outlived.push(letter),
         }
     }
     let work = next(&mut answers)?.into_messages()?;
     snapshot.activities = work
         .iter()
-        .filter_map(|one| message::told_activity(one, is_paused))
+        .filter_map(|one| message::read_activity(one, is_paused))
         .collect();
     let letters = next(&mut answers)?.into_messages()?;
     snapshot.dead_letters = letters
         .iter()
-        .map(message::told_dead_letter)
+        .map(message::read_dead_letter)
         .collect::<Result<_>>()?;
     snapshot.dead_letters.extend(outlived);
     for partition in partitions {

@@ -30,7 +30,7 @@ pub(super) struct Known {
     pub(super) execution: u64,
     /// Its life; without a row, the one that the commit of this turn gives it.
     pub(super) life: Incarnation,
-    /// Its last event, if its row tells.
+    /// Its last event, if its row has it.
     pub(super) last_event: u64,
     /// Why it cannot be read.
     pub(super) error: Option<String>,

@@ -135,7 +135,7 @@ impl<'t> Lives<'t> {
     }
 }
 
-/// Whether a message tells a parent how its child ended.
+/// Whether a message reports to a parent how its child ended.
 fn is_notice(item: &WorkItem) -> bool {
     matches!(
         item,
@@ -273,9 +273,9 @@ impl InstanceWriter<'_> {
             _ => {}
         }
         let last = self.turn.history.iter().map(|event| event.event_id).max();
-        // A row of an earlier release does not tell where its history ends: it goes on not telling.
-        let told = row.execution != self.turn.execution || row.last_event > 0;
-        row.last_event = match told {
+        // A row of an earlier release does not say where its history ends, and never will.
+        let is_known = row.execution != self.turn.execution || row.last_event > 0;
+        row.last_event = match is_known {
             true if row.execution != self.turn.execution => last.unwrap_or(0),
             true => last.unwrap_or(0).max(row.last_event),
             false => 0,
