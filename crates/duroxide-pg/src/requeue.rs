@@ -58,7 +58,7 @@ impl PostgresProvider {
             return Ok(None);
         };
         let origin = DeadLetterOrigin {
-            life: row
+            incarnation: row
                 .try_get::<_, Option<i64>>(1)?
                 .and_then(Incarnation::from_stored),
             answered: row.try_get(2)?,

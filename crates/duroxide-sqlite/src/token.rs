@@ -26,7 +26,7 @@ pub(crate) struct TurnToken<'t> {
     /// Where the messages of the claim are.
     pub(crate) bounds: Bounds,
     /// The life that the commit of this turn gives an instance that does not exist yet.
-    pub(crate) next_life: Incarnation,
+    pub(crate) next_incarnation: Incarnation,
 }
 
 /// What the token of a claimed activity contains.
@@ -92,7 +92,7 @@ pub(crate) fn turn(token: &str) -> Result<TurnToken<'_>> {
                 late,
                 is_cut: uncut.is_some(),
             },
-            next_life: Incarnation::from_random(folded as u64),
+            next_incarnation: Incarnation::from_random(folded as u64),
         })
     });
     Ok(parsed.ok_or(Refusal::InvalidToken)?)
@@ -152,9 +152,9 @@ mod tests {
     #[test]
     fn two_claims_of_an_unborn_instance_give_it_two_lives() {
         let (first, second) = (for_turn("a", BOUNDS), for_turn("a", BOUNDS));
-        let life = |token| turn(token).unwrap().next_life;
-        assert_eq!(life(&first), life(&first));
-        assert_ne!(life(&first), life(&second));
+        let incarnation = |token| turn(token).unwrap().next_incarnation;
+        assert_eq!(incarnation(&first), incarnation(&first));
+        assert_ne!(incarnation(&first), incarnation(&second));
     }
 
     #[test]

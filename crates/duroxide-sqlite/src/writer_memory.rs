@@ -144,7 +144,7 @@ impl WriterMemory {
     }
 
     /// The life of the instance; `None` if the instance is not remembered.
-    pub(crate) fn life(&self, instance: &str) -> Option<Option<Incarnation>> {
+    pub(crate) fn incarnation(&self, instance: &str) -> Option<Option<Incarnation>> {
         let running = self.running.borrow();
         Some(running.get(instance)?.handler.incarnation)
     }

@@ -55,7 +55,7 @@ pub use requeue::{DeadLetterOrigin, Requeue};
 pub use snapshot::{
     Awaiting, Closing, DeadLetterRecord, EventRecord, ExecutionRecord, HeartbeatRecord, HeldIds,
     InstanceRecord, InstanceSnapshot, KeyValueRecord, QueuedActivity, QueuedMessage, Restoring,
-    StoredLife,
+    StoredIncarnation,
 };
 pub use space::GivenBack;
 pub use status::ExecutionStatus;

@@ -22,7 +22,7 @@ pub enum Requeue {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DeadLetterOrigin {
     /// The life of the instance that the message was for, as far as that is known.
-    pub life: Option<Incarnation>,
+    pub incarnation: Option<Incarnation>,
     /// Whether the instance got a failure in place of the message.
     pub answered: bool,
 }
@@ -41,8 +41,8 @@ impl DeadLetterOrigin {
                 "{instance} got a failure in its place, and went on without it"
             ));
         }
-        match self.life {
-            Some(life) if current != Some(life) => Some(format!(
+        match self.incarnation {
+            Some(incarnation) if current != Some(incarnation) => Some(format!(
                 "it is for an earlier instance {instance}, which was deleted"
             )),
             None if names_operation(item) => Some(format!(

@@ -139,7 +139,7 @@ impl Queued {
             payload: self.json,
             reason: format!("found by an import: {reason}"),
             dead_lettered_at_ms: self.visible_at_ms,
-            life: None,
+            incarnation: None,
             answered: false,
         }
     }

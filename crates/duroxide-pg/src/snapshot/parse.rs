@@ -4,7 +4,7 @@ use duroxide_core::Labels;
 use duroxide_core::provider::rules::{Refusal, work_item_from_json};
 use duroxide_core::provider::{
     Awaiting, DeadLetterRecord, EventRecord, ExecutionRecord, HeartbeatRecord, InstanceRecord,
-    InstanceSnapshot, KeyValueRecord, QueuedActivity, QueuedMessage, StoredLife,
+    InstanceSnapshot, KeyValueRecord, QueuedActivity, QueuedMessage, StoredIncarnation,
 };
 use serde_json::Value;
 
@@ -86,8 +86,8 @@ fn attempts(row: &Value) -> u32 {
     u32::try_from(count(row, "attempts")).unwrap_or(u32::MAX)
 }
 
-fn life(row: &Value, name: &str) -> Option<StoredLife> {
-    opt_number(row, name).map(StoredLife)
+fn life(row: &Value, name: &str) -> Option<StoredIncarnation> {
+    opt_number(row, name).map(StoredIncarnation)
 }
 
 fn record(row: &Value) -> InstanceRecord {
@@ -96,8 +96,8 @@ fn record(row: &Value) -> InstanceRecord {
         version: opt_text(row, "version"),
         execution_id: count(row, "execution"),
         parent: opt_text(row, "parent"),
-        life: life(row, "life"),
-        parent_life: life(row, "parent_life"),
+        incarnation: life(row, "life"),
+        parent_incarnation: life(row, "parent_life"),
         custom_status: opt_text(row, "custom_status"),
         custom_status_version: count(row, "custom_status_version"),
         created_at_ms: count(row, "created_at"),
@@ -175,7 +175,7 @@ fn activity(row: &Value) -> QueuedActivity {
         tag: opt_text(row, "tag"),
         visible_at_ms: count(row, "visible_at"),
         attempts: attempts(row),
-        life: life(row, "life"),
+        incarnation: life(row, "life"),
     }
 }
 
@@ -185,7 +185,7 @@ fn letter(row: &Value) -> DeadLetterRecord {
         payload: raw(row, "payload"),
         reason: text(row, "reason"),
         dead_lettered_at_ms: count(row, "set_aside_at"),
-        life: life(row, "life"),
+        incarnation: life(row, "life"),
         answered: row
             .get("answered")
             .and_then(Value::as_bool)

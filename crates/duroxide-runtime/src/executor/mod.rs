@@ -130,11 +130,13 @@ impl Executor {
         &self,
         kind: &str,
         subject: &str,
-        life: Option<Incarnation>,
+        incarnation: Option<Incarnation>,
         limit: Duration,
     ) -> bool {
         match self {
-            Self::Own(shared) => shared.queue().is_stuck_at(kind, subject, life, limit),
+            Self::Own(shared) => shared
+                .queue()
+                .is_stuck_at(kind, subject, incarnation, limit),
             Self::Given(_) => false,
         }
     }

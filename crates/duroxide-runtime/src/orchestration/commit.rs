@@ -160,7 +160,7 @@ fn after(engine: &Engine, whose: Whose<'_>, commit: &TurnCommit) {
         );
     }
     for activity in &commit.cancelled {
-        engine.running.cancel(activity, whose.life);
+        engine.running.cancel(activity, whose.incarnation);
     }
     if !commit.to_workers.is_empty() {
         engine.work_ready.notify_one();

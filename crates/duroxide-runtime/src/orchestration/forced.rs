@@ -169,9 +169,9 @@ pub(super) async fn end(
             }
         },
     };
-    let life = claim.incarnation;
+    let incarnation = claim.incarnation;
     let mut point = locate_failure(item, history_end, parent, engine.clock.now_ms());
-    point.of.life = life;
+    point.of.incarnation = incarnation;
     end_at(engine, claim, point, &how).await;
 }
 
@@ -179,7 +179,7 @@ pub(super) async fn end(
 /// as it is, it would be claimed and refused without a pause.
 pub(super) async fn consume(
     engine: &Engine,
-    life: Option<Incarnation>,
+    incarnation: Option<Incarnation>,
     lease: Held,
     item: OrchestrationItem,
     writes: TurnCommit,
@@ -189,7 +189,7 @@ pub(super) async fn consume(
         execution_id: item.execution_id,
         name: item.orchestration_name,
         parent: None,
-        life,
+        incarnation,
     };
     match commit(engine, of.whose(), lease, writes).await {
         Committed::Yes => Consumed::Yes,
@@ -339,7 +339,7 @@ fn locate_failure(
         execution_id,
         name: beginning.name.clone(),
         parent: beginning.parent.clone().or(parent),
-        life: None,
+        incarnation: None,
     };
     FailurePoint {
         beginning: beginning_with(&start_of(&of, beginning, now_ms)),
@@ -365,7 +365,7 @@ fn failure_of_a_running_one(
             execution_id: item.execution_id,
             name: item.orchestration_name,
             parent,
-            life: None,
+            incarnation: None,
         },
         beginning: Vec::new(),
         base: item.history,

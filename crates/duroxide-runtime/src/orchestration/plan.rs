@@ -32,21 +32,21 @@ pub(super) struct ExecutionRef {
     pub(super) name: String,
     pub(super) parent: Option<ParentLink>,
     /// The life of the instance, if the store tells lives apart.
-    pub(super) life: Option<Incarnation>,
+    pub(super) incarnation: Option<Incarnation>,
 }
 
 /// An instance and its life.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Whose<'a> {
     pub(super) instance: &'a str,
-    pub(super) life: Option<Incarnation>,
+    pub(super) incarnation: Option<Incarnation>,
 }
 
 impl ExecutionRef {
     pub(super) fn whose(&self) -> Whose<'_> {
         Whose {
             instance: &self.instance,
-            life: self.life,
+            incarnation: self.incarnation,
         }
     }
 }

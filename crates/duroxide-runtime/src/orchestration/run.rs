@@ -209,10 +209,13 @@ fn commit_and_follow_up<'a>(
     let mut writes = plan(&run.of, *turn);
     writes.to_orchestrators.extend(run.refusals.clone());
     writes.to_orchestrators.extend(to_send);
-    if let (false, Some(life)) = (writes.to_workers.is_empty(), claim.incarnation) {
-        engine
-            .names
-            .remember(life, run.of.execution_id, &run.of.name, execution.version());
+    if let (false, Some(incarnation)) = (writes.to_workers.is_empty(), claim.incarnation) {
+        engine.names.remember(
+            incarnation,
+            run.of.execution_id,
+            &run.of.name,
+            execution.version(),
+        );
     }
     let after = AfterCommit::begin(engine, &claim, &run.of, &execution, &writes, decided);
     async move {

@@ -28,7 +28,7 @@ pub(crate) fn run(tx: &mut Tx<'_>, id: u64) -> Result<Requeue> {
     }
     match &item {
         WorkItem::ActivityExecute { .. } => {
-            worker_queue::push(tx, &codec::work(&item)?, origin.life)?;
+            worker_queue::push(tx, &codec::work(&item)?, origin.incarnation)?;
         }
         _ => enqueue::message(tx, &codec::message(&item, Due::After(None))?)?,
     }

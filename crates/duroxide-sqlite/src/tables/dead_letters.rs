@@ -129,9 +129,9 @@ pub(crate) fn origin(tx: &Tx<'_>, id: u64) -> Result<Option<(String, DeadLetterO
         "SELECT payload, incarnation, answered FROM dead_letters WHERE id = ?1",
         [id],
         |row| {
-            let life: Option<i64> = row.get(1)?;
+            let incarnation: Option<i64> = row.get(1)?;
             let origin = DeadLetterOrigin {
-                life: life.and_then(Incarnation::from_stored),
+                incarnation: incarnation.and_then(Incarnation::from_stored),
                 answered: row.get(2)?,
             };
             Ok((row.get(0)?, origin))

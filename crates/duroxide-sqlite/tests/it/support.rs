@@ -281,7 +281,7 @@ pub(crate) async fn finish(store: &dyn Provider, instance: &str, status: &str) {
 }
 
 /// Which life of the instance is stored.
-pub(crate) async fn life(store: &dyn Provider, instance: &str) -> Incarnation {
+pub(crate) async fn incarnation(store: &dyn Provider, instance: &str) -> Incarnation {
     send(store, raised(instance, "who are you")).await;
     let claim = TurnClaim::new(1, LEASE, NO_WAIT);
     let turn = store.claim_turns(claim).await.unwrap().remove(0);

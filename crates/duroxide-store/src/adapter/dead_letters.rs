@@ -23,7 +23,7 @@ pub(super) fn keep(
         instance: Some(message.group.clone()),
         payload: String::from_utf8_lossy(&message.payload).into_owned(),
         reason: reason.to_owned(),
-        life: origin.life.map(Incarnation::to_stored),
+        incarnation: origin.incarnation.map(Incarnation::to_stored),
         answered: origin.answered,
         dead_lettered_at_ms: None,
     };
@@ -46,7 +46,7 @@ pub(super) fn stamped(message: &Message) -> DeadLetterOrigin {
         .as_deref()
         .is_some_and(|key| key.starts_with("start/"));
     DeadLetterOrigin {
-        life: token::life_of(message.stamp).filter(|_| !is_start),
+        incarnation: token::incarnation_of(message.stamp).filter(|_| !is_start),
         answered: false,
     }
 }
@@ -86,10 +86,10 @@ pub(super) async fn requeue<S: EventStore>(store: &S, id: u64) -> Result<Requeue
         let living = stored
             .as_deref()
             .and_then(|row| InstanceRow::read(row).ok());
-        if let Some(why) = origin.refusal(&item, living.and_then(|row| row.life())) {
+        if let Some(why) = origin.refusal(&item, living.and_then(|row| row.incarnation())) {
             return Ok(Requeue::Refused { why });
         }
-        let stamp = token::stamp_of(origin.life);
+        let stamp = token::stamp_of(origin.incarnation);
         let (queue, message) = match &item {
             WorkItem::ActivityExecute { .. } => (WORK, names::to_workers(&item)?),
             _ => (TURNS, names::to_instance(&item, Visible::Now)?),

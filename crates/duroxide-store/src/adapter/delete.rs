@@ -142,12 +142,12 @@ impl Found {
                 unborn: Vec::new(),
             };
             // In a store without incarnations the parent's life of a child is unknown.
-            let mut life = found.instance.as_ref().and_then(InstanceRow::life);
+            let mut incarnation = found.instance.as_ref().and_then(InstanceRow::incarnation);
             if Defect::UnbornOutlivesParent.is_on() || Defect::OtherLifeAccepted.is_on() {
-                life = None;
+                incarnation = None;
             }
-            if let Some(life) = life {
-                found.unborn = unborn::of(store, id, life).await?;
+            if let Some(incarnation) = incarnation {
+                found.unborn = unborn::of(store, id, incarnation).await?;
             }
             if found.current.is_none() && found.executions > 0 {
                 let executions = super::read::executions(store, id).await?;
@@ -159,10 +159,11 @@ impl Found {
     }
 
     fn check(&self, ids: &BTreeSet<&String>, force: bool) -> Result<()> {
-        let life = self.instance.as_ref().and_then(InstanceRow::life);
+        let incarnation = self.instance.as_ref().and_then(InstanceRow::incarnation);
         let mut own = self.children.iter();
-        let left_out =
-            |child: &&Entry| names::is_child(&child.value, life) && !ids.contains(&child.key);
+        let left_out = |child: &&Entry| {
+            names::is_child(&child.value, incarnation) && !ids.contains(&child.key)
+        };
         if let Some(child) = own.find(left_out) {
             return Err(Error::WouldOrphan {
                 parent: self.id.clone(),

@@ -62,11 +62,11 @@ impl InstanceRow {
         }
     }
 
-    pub(super) fn life(&self) -> Option<Incarnation> {
+    pub(super) fn incarnation(&self) -> Option<Incarnation> {
         self.incarnation.and_then(Incarnation::from_stored)
     }
 
-    pub(super) fn parent_life(&self) -> Option<Incarnation> {
+    pub(super) fn parent_incarnation(&self) -> Option<Incarnation> {
         self.parent_incarnation.and_then(Incarnation::from_stored)
     }
 }
@@ -196,8 +196,8 @@ pub(super) struct DeadRow {
     pub(super) payload: String,
     pub(super) reason: String,
     /// The life of the instance that it was for, as far as that is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) life: Option<i64>,
+    #[serde(rename = "life", default, skip_serializing_if = "Option::is_none")]
+    pub(super) incarnation: Option<i64>,
     /// Whether the instance got a failure in its place.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) answered: bool,
@@ -213,7 +213,7 @@ pub(super) struct DeadRow {
 impl DeadRow {
     pub(super) fn origin(&self) -> DeadLetterOrigin {
         DeadLetterOrigin {
-            life: self.life.and_then(Incarnation::from_stored),
+            incarnation: self.incarnation.and_then(Incarnation::from_stored),
             answered: self.answered,
         }
     }

@@ -61,7 +61,7 @@ async fn decode<S: EventStore>(store: &S, claimed: Vec<Claimed>) -> Result<Vec<C
                     item,
                     lock_token: one.token.to_string(),
                     attempt_count: message.attempts,
-                    incarnation: token::life_of(message.stamp),
+                    incarnation: token::incarnation_of(message.stamp),
                 }),
                 Err(error) => {
                     let reason = error.to_string();

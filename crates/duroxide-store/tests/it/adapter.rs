@@ -181,19 +181,19 @@ impl duroxide_core::provider::CachedHistories for Holds {
 async fn a_current_copy_is_confirmed_and_a_stale_one_is_replaced() {
     let provider = MemoryProvider::with_clock(ManualClock::at(1_000));
     begin(&provider, "a").await;
-    let mut life = Incarnation::from_random(0);
+    let mut incarnation = Incarnation::from_random(0);
     for (held, unchanged, events) in [(7, false, 1), (1, true, 0)] {
         provider
             .enqueue_for_orchestrator(raised("a"), None)
             .await
             .unwrap();
         let claim = TurnClaim {
-            cached: Some(std::sync::Arc::new(Holds(held, life))),
+            cached: Some(std::sync::Arc::new(Holds(held, incarnation))),
             ..TurnClaim::new(4, LOCK, Duration::ZERO)
         };
         let turns = provider.claim_turns(claim).await.unwrap();
         assert_eq!(turns.len(), 1);
-        life = turns[0].incarnation.unwrap();
+        incarnation = turns[0].incarnation.unwrap();
         assert_eq!(turns[0].history != TurnHistory::Loaded, unchanged);
         assert_eq!(turns[0].item.history.len(), events);
         let token = &turns[0].lock_token;

@@ -65,7 +65,7 @@ impl Counts {
 pub(crate) struct Copier {
     pub(crate) from: Source,
     pub(crate) to: Arc<dyn Provider>,
-    pub(crate) lives: Lives,
+    pub(crate) incarnations: Incarnations,
     /// What the target is closed for.
     pub(crate) closed: String,
 }
@@ -78,9 +78,9 @@ pub(crate) enum Copied {
     NotOurs,
 }
 
-/// Which lives the instances have in the other store.
+/// Which incarnations the instances have in the other store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lives {
+pub(crate) enum Incarnations {
     /// Those that they had.
     Kept,
     /// Those that follow from their ids: the source is made anew for each try, and has others each time.
@@ -102,8 +102,8 @@ impl Copier {
                 && let Some(id) = ids.next()
             {
                 let (from, to) = (self.from.clone(), Arc::clone(&self.to));
-                let (lives, closed) = (self.lives, self.closed.clone());
-                running.spawn(async move { one(&from, &to, &id, lives, &closed).await });
+                let (incarnations, closed) = (self.incarnations, self.closed.clone());
+                running.spawn(async move { one(&from, &to, &id, incarnations, &closed).await });
             }
             let Some(finished) = running.join_next().await else {
                 return Ok(Copied::All);
@@ -133,13 +133,13 @@ async fn one(
     from: &Source,
     to: &Arc<dyn Provider>,
     id: &str,
-    lives: Lives,
+    incarnations: Incarnations,
     closed: &str,
 ) -> Result<One, Failure> {
     let snapshot = from.take(id).await?;
-    let snapshot = match lives {
-        Lives::Kept => snapshot.settled(),
-        Lives::OfTheirIds => snapshot.with_life_of_its_id(),
+    let snapshot = match incarnations {
+        Incarnations::Kept => snapshot.settled(),
+        Incarnations::OfTheirIds => snapshot.with_incarnation_of_its_id(),
     };
     let restored = match snapshot.is_empty() {
         true => Restoring::Done,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use duroxide_core::kill;
 use duroxide_core::provider::rules::work_item_from_json;
-use duroxide_core::provider::{InstanceSnapshot, Provider, Restoring, StoredLife};
+use duroxide_core::provider::{InstanceSnapshot, Provider, Restoring, StoredIncarnation};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
@@ -52,7 +52,7 @@ pub(crate) async fn run(
         counts: Counts::default(),
         has_tried: false,
         problems: 0,
-        lives: HashMap::new(),
+        incarnations: HashMap::new(),
         beside_nodes: 0,
     };
     match import.all(output, &args).await {
@@ -87,7 +87,7 @@ fn content(args: &ImportArgs) -> Result<String, Failure> {
 
 /// An import that the store is closed for.
 struct Begun {
-    /// Of the lives that the instances get.
+    /// Of the incarnations that the instances get.
     number: u64,
     /// What the store is closed for.
     reason: String,
@@ -105,7 +105,7 @@ impl Begun {
     }
 }
 
-/// Closes the store for the import of this file, or finds it closed for it: then it goes on with the lives that it has
+/// Closes the store for the import of this file, or finds it closed for it: then it goes on with the incarnations that it has
 /// begun with.
 async fn begin(store: &Arc<dyn Provider>, file: &str, args: &ImportArgs) -> Result<Begun, Failure> {
     if let Some(reason) = door::reason(store).await? {
@@ -154,8 +154,8 @@ struct Import {
     /// Whether a line was given to the store.
     has_tried: bool,
     problems: usize,
-    /// The lives of the instances that were met so far; nobody changes them meanwhile.
-    lives: HashMap<String, Option<StoredLife>>,
+    /// The incarnations of the instances that were met so far; nobody changes them meanwhile.
+    incarnations: HashMap<String, Option<StoredIncarnation>>,
     /// Lines that were exported while nodes ran.
     beside_nodes: usize,
 }
@@ -200,7 +200,8 @@ impl Import {
         self.beside_nodes += usize::from(beside_nodes);
         let there = take(&self.store, &snapshot.instance_id).await?;
         if !there.is_empty() {
-            self.lives.insert(there.instance_id.clone(), life(&there));
+            self.incarnations
+                .insert(there.instance_id.clone(), incarnation(&there));
             return self.exists(&snapshot, &there);
         }
         if let Err(why) = self.fits_its_parent(&snapshot).await? {
@@ -222,7 +223,7 @@ impl Import {
             kill::point("import_line");
         }
         let id = snapshot.instance_id.clone();
-        self.lives.insert(id, life(&snapshot));
+        self.incarnations.insert(id, incarnation(&snapshot));
         self.counts.add(&snapshot);
         Ok(Ok(()))
     }
@@ -235,11 +236,11 @@ impl Import {
         let Some((parent, wanted)) = parent_of(snapshot) else {
             return Ok(Ok(()));
         };
-        let found = match self.lives.get(&parent) {
+        let found = match self.incarnations.get(&parent) {
             Some(found) => *found,
             None => {
-                let found = life(&take(&self.store, &parent).await?);
-                self.lives.insert(parent.clone(), found);
+                let found = incarnation(&take(&self.store, &parent).await?);
+                self.incarnations.insert(parent.clone(), found);
                 found
             }
         };
@@ -258,7 +259,7 @@ impl Import {
         snapshot: &InstanceSnapshot,
         there: &InstanceSnapshot,
     ) -> Result<Result<(), String>, Failure> {
-        let is_own = life(snapshot).is_some() && life(snapshot) == life(there);
+        let is_own = incarnation(snapshot).is_some() && incarnation(snapshot) == incarnation(there);
         if is_own || digest(snapshot)? == digest(there)? {
             self.counts.add(snapshot);
             self.counts.were_there += 1;
@@ -322,16 +323,19 @@ impl Import {
     }
 }
 
-fn life(snapshot: &InstanceSnapshot) -> Option<StoredLife> {
-    snapshot.record.as_ref().and_then(|record| record.life)
+fn incarnation(snapshot: &InstanceSnapshot) -> Option<StoredIncarnation> {
+    snapshot
+        .record
+        .as_ref()
+        .and_then(|record| record.incarnation)
 }
 
 /// The parent of an instance, also of one that has not begun, and the life of it that it belongs to.
-fn parent_of(snapshot: &InstanceSnapshot) -> Option<(String, Option<StoredLife>)> {
+fn parent_of(snapshot: &InstanceSnapshot) -> Option<(String, Option<StoredIncarnation>)> {
     if let Some(record) = &snapshot.record {
         // A parent that is unknown by its life is any.
-        let life = record.parent_life?;
-        return Some((record.parent.clone()?, Some(life)));
+        let incarnation = record.parent_incarnation?;
+        return Some((record.parent.clone()?, Some(incarnation)));
     }
     snapshot.messages.iter().find_map(|message| {
         let item = work_item_from_json(message.json.as_bytes()).ok()?;

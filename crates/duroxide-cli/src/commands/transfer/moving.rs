@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::copy::Copied;
 use super::standing::{self, Standing};
-use super::{Copier, Counts, Lives, Source, door, held_pages};
+use super::{Copier, Counts, Incarnations, Source, door, held_pages};
 use crate::args::{Consent, MoveArgs};
 use crate::audit;
 use crate::failure::Failure;
@@ -176,7 +176,7 @@ impl Moving {
         let copier = Copier {
             from: Source::Store(Arc::clone(&self.source)),
             to: Arc::clone(&self.target),
-            lives: Lives::Kept,
+            incarnations: Incarnations::Kept,
             closed: target.clone().unwrap_or_default(),
         };
         match copy_all(output, &copier).await {

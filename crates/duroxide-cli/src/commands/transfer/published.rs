@@ -13,7 +13,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::moving::{copy_all, is_empty, is_postgres};
-use super::{Copier, Counts, Lives, Source, cannot, door};
+use super::{Copier, Counts, Incarnations, Source, cannot, door};
 use crate::args::ImportPublishedArgs;
 use crate::audit;
 use crate::commands::files;
@@ -179,7 +179,7 @@ impl<'a> Target<'a> {
         let copier = Copier {
             from,
             to: Arc::clone(&self.store),
-            lives: Lives::OfTheirIds,
+            incarnations: Incarnations::OfTheirIds,
             closed: self.closed.clone(),
         };
         let copied = copy_all(output, &copier).await?;

@@ -4,13 +4,14 @@
 
 mod check;
 mod family;
-mod lives;
+mod incarnations;
 mod queued;
 mod record;
 
 pub use queued::{Awaiting, DeadLetterRecord, QueuedActivity, QueuedMessage};
 pub use record::{
-    EventRecord, ExecutionRecord, HeartbeatRecord, InstanceRecord, KeyValueRecord, StoredLife,
+    EventRecord, ExecutionRecord, HeartbeatRecord, InstanceRecord, KeyValueRecord,
+    StoredIncarnation,
 };
 
 use serde::{Deserialize, Serialize};

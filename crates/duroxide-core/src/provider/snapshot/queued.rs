@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::record::StoredLife;
+use super::record::StoredIncarnation;
 
 /// A message that no turn has taken in.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,7 +16,7 @@ pub struct QueuedMessage {
     pub attempts: u32,
     /// Of a start that an instance decided: the life of that instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sent_by: Option<StoredLife>,
+    pub sent_by: Option<StoredIncarnation>,
     /// Of a message that cannot be read: what is known of it beside its text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub awaiting: Option<Awaiting>,
@@ -79,8 +79,8 @@ pub struct QueuedActivity {
     #[serde(default)]
     pub attempts: u32,
     /// The life of the instance that scheduled it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub life: Option<StoredLife>,
+    #[serde(rename = "life", default, skip_serializing_if = "Option::is_none")]
+    pub incarnation: Option<StoredIncarnation>,
 }
 
 /// A dead letter.
@@ -96,8 +96,8 @@ pub struct DeadLetterRecord {
     #[serde(rename = "set_aside_at_ms")]
     pub dead_lettered_at_ms: u64,
     /// The life of the instance that it was for, as far as that is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub life: Option<StoredLife>,
+    #[serde(rename = "life", default, skip_serializing_if = "Option::is_none")]
+    pub incarnation: Option<StoredIncarnation>,
     /// Whether the instance got a failure in its place.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub answered: bool,

@@ -70,7 +70,7 @@ pub(super) async fn run(
         name: item.orchestration_name,
         execution_id,
         parent: ParentLink::recorded_in(&history),
-        life: claim.incarnation,
+        incarnation: claim.incarnation,
         instance: item.instance,
     };
     let writes = TurnCommit {
@@ -147,7 +147,7 @@ mod tests {
             execution_id: 2,
             name: "o".into(),
             parent: None,
-            life: None,
+            incarnation: None,
         };
         // The version of its events is that of the engine that recorded them.
         let pinned = metadata(&of, &[]).pinned_duroxide_version;

@@ -26,7 +26,7 @@ pub(crate) struct Commit {
     /// Where the messages of the claim are.
     pub(super) bounds: Bounds,
     /// The life that this turn gives an instance that does not exist yet.
-    pub(super) next_life: Incarnation,
+    pub(super) next_incarnation: Incarnation,
     pub(super) execution_id: u64,
     /// Whether it begins an execution after another one.
     pub(super) begins_later: bool,
@@ -54,7 +54,7 @@ impl Commit {
         let TurnToken {
             instance,
             bounds,
-            next_life,
+            next_incarnation,
         } = token::turn(token)?;
         let to_orchestrators = writes
             .to_orchestrators
@@ -67,7 +67,7 @@ impl Commit {
             token: token.to_owned(),
             instance_at: token.len() - instance.len(),
             bounds,
-            next_life,
+            next_incarnation,
             execution_id: writes.execution_id,
             begins_later: rules::begins_later_execution(history),
             events: codec::events(instance, history)?,

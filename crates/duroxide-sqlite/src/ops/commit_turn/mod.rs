@@ -25,7 +25,7 @@ use crate::tx::{QueueMemory, Tx};
 use crate::writer_tx::WriterTx;
 
 pub(crate) fn run(tx: &mut WriterTx<'_>, commit: &Commit) -> Result<()> {
-    let (instance, next_life) = (commit.instance(), commit.next_life);
+    let (instance, next_incarnation) = (commit.instance(), commit.next_incarnation);
     // Writing to it would fail this transaction, and every one that shares it.
     if let Some(Damage::History(why)) = tx.writer().damaged.get(instance) {
         return Err(Refusal::Undecodable {
@@ -37,7 +37,7 @@ pub(crate) fn run(tx: &mut WriterTx<'_>, commit: &Commit) -> Result<()> {
     let parents = parents(tx, instance, commit)?;
     let queue = end_lease(tx, instance, commit)?;
     let birth = Birth {
-        incarnation: next_life,
+        incarnation: next_incarnation,
         parent_incarnation: parents.first().copied(),
     };
     let lane = lane_after(tx, instance, commit)?;
@@ -81,18 +81,18 @@ fn schedule(tx: &mut WriterTx<'_>, instance: &str, commit: &Commit) -> Result<()
     if commit.to_workers.is_empty() {
         return Ok(());
     }
-    let own = match tx.writer().memory.life(instance) {
-        Some(life) => life,
-        None if commit.begins_instance() && commit.named.is_some() => Some(commit.next_life),
+    let own = match tx.writer().memory.incarnation(instance) {
+        Some(incarnation) => incarnation,
+        None if commit.begins_instance() && commit.named.is_some() => Some(commit.next_incarnation),
         None => instances::incarnation(tx, instance)?,
     };
     for work in &commit.to_workers {
-        let life = if work.instance == instance {
+        let incarnation = if work.instance == instance {
             own
         } else {
             instances::incarnation(tx, &work.instance)?
         };
-        worker_queue::push(tx, work, life)?;
+        worker_queue::push(tx, work, incarnation)?;
     }
     Ok(())
 }

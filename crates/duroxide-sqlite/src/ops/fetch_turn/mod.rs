@@ -272,7 +272,7 @@ fn take(
     }
     let incarnation = match &candidate.handler {
         Some(handler) => handler.incarnation,
-        None => Some(token::turn(&token)?.next_life),
+        None => Some(token::turn(&token)?.next_incarnation),
     };
     let history = match tx.writer().damaged.get(&candidate.instance) {
         Some(Damage::History(detail)) => RawHistory::Damaged(SqliteError::Damaged { detail }),
@@ -334,9 +334,9 @@ fn load_history(tx: &Tx<'_>, ask: &Ask, candidate: &Candidate) -> Result<RawHist
 /// What the caller holds, if it is exactly the history that is stored, of this life of the instance.
 fn confirmed(tx: &Tx<'_>, ask: &Ask, candidate: &Candidate) -> Result<Option<CachedHistory>> {
     let (instance, execution_id) = (&candidate.instance, candidate.execution_id);
-    let life = candidate.handler.as_ref().and_then(|it| it.incarnation);
+    let incarnation = candidate.handler.as_ref().and_then(|it| it.incarnation);
     let held = ask.cached.as_ref().and_then(|held| held.cached(instance));
-    let (Some(incarnation), Some(held)) = (life, held) else {
+    let (Some(incarnation), Some(held)) = (incarnation, held) else {
         return Ok(None);
     };
     let stored = match candidate.last_event_id {

@@ -24,7 +24,7 @@ use rusqlite::Row;
 
 use crate::error::Result;
 use crate::tables::budget::{rows, spend};
-use crate::tables::instances::life;
+use crate::tables::instances::incarnation_in;
 use crate::tx::{Tx, count, payload, payload_text, shown_ms};
 
 /// A claimed message.
@@ -327,7 +327,7 @@ pub(crate) fn senders(tx: &Tx<'_>, instance: &str) -> Result<Vec<Incarnation>> {
         "SELECT sender_incarnation FROM orchestrator_queue
          WHERE instance_id = ?1 AND visible_at <= ?2 AND sender_incarnation IS NOT NULL ORDER BY id",
         (instance, tx.now),
-        |row| life(row, 0),
+        |row| incarnation_in(row, 0),
     )?;
     Ok(found.into_iter().flatten().collect())
 }

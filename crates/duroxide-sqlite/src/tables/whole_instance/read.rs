@@ -3,7 +3,7 @@
 use duroxide_core::provider::rules::work_item_from_json;
 use duroxide_core::provider::{
     Awaiting, DeadLetterRecord, EventRecord, ExecutionRecord, HeartbeatRecord, InstanceRecord,
-    InstanceSnapshot, KeyValueRecord, QueuedActivity, QueuedMessage, StoredLife,
+    InstanceSnapshot, KeyValueRecord, QueuedActivity, QueuedMessage, StoredIncarnation,
 };
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
@@ -40,8 +40,8 @@ pub(crate) fn read(tx: &Tx<'_>, instance: &str) -> Result<InstanceSnapshot> {
     Ok(snapshot)
 }
 
-fn stored_life(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<StoredLife>> {
-    Ok(row.get::<_, Option<i64>>(column)?.map(StoredLife))
+fn stored_incarnation(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<StoredIncarnation>> {
+    Ok(row.get::<_, Option<i64>>(column)?.map(StoredIncarnation))
 }
 
 /// A text that may be missing; bytes that are no text are shown as well as possible.
@@ -64,8 +64,8 @@ fn record(tx: &Tx<'_>, instance: &str) -> Result<Option<InstanceRecord>> {
                 version: row.get(1)?,
                 execution_id: unsigned(row, 2)?,
                 parent: row.get(3)?,
-                life: stored_life(row, 4)?,
-                parent_life: stored_life(row, 5)?,
+                incarnation: stored_incarnation(row, 4)?,
+                parent_incarnation: stored_incarnation(row, 5)?,
                 custom_status: text(row, 6)?,
                 custom_status_version: unsigned(row, 7)?,
                 created_at_ms: shown_ms(row.get(8)?),
@@ -183,7 +183,7 @@ fn messages(tx: &Tx<'_>, instance: &str) -> Result<Vec<QueuedMessage>> {
                 json,
                 visible_at_ms: shown_ms(row.get(1)?),
                 attempts: row.get(2)?,
-                sent_by: stored_life(row, 3)?,
+                sent_by: stored_incarnation(row, 3)?,
                 awaiting,
             })
         },
@@ -219,7 +219,7 @@ fn activities(tx: &Tx<'_>, instance: &str) -> Result<Vec<QueuedActivity>> {
                 tag: row.get(5)?,
                 visible_at_ms: shown_ms(row.get(6)?),
                 attempts: row.get(7)?,
-                life: stored_life(row, 8)?,
+                incarnation: stored_incarnation(row, 8)?,
             })
         },
     )
@@ -233,7 +233,7 @@ fn dead_letters(tx: &Tx<'_>, instance: &str) -> Result<Vec<DeadLetterRecord>> {
             payload: payload_text(row, 1)?,
             reason: payload_text(row, 2)?,
             dead_lettered_at_ms: shown_ms(row.get(3)?),
-            life: stored_life(row, 4)?,
+            incarnation: stored_incarnation(row, 4)?,
             answered: row.get(5)?,
         })
     };

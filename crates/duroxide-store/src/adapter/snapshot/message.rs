@@ -3,7 +3,7 @@
 use duroxide_core::WorkItem;
 use duroxide_core::provider::rules::work_item_from_json;
 use duroxide_core::provider::{
-    Awaiting, DeadLetterRecord, InstanceRecord, QueuedActivity, QueuedMessage, StoredLife,
+    Awaiting, DeadLetterRecord, InstanceRecord, QueuedActivity, QueuedMessage, StoredIncarnation,
 };
 
 use crate::adapter::error::Result;
@@ -33,13 +33,13 @@ fn text(message: &Message) -> String {
     String::from_utf8_lossy(&message.payload).into_owned()
 }
 
-fn stamped_life(stamp: Option<u64>) -> Option<StoredLife> {
-    stamp.map(|stamp| StoredLife(stamp.cast_signed()))
+fn stamped_incarnation(stamp: Option<u64>) -> Option<StoredIncarnation> {
+    stamp.map(|stamp| StoredIncarnation(stamp.cast_signed()))
 }
 
 pub(super) fn read(message: &Message, record: Option<&InstanceRecord>) -> Read {
     let item = work_item_from_json(&message.payload);
-    let stamp = stamped_life(message.stamp);
+    let stamp = stamped_incarnation(message.stamp);
     let is_start = match &item {
         Ok(item) => item.is_start(),
         Err(_) => message
@@ -47,7 +47,7 @@ pub(super) fn read(message: &Message, record: Option<&InstanceRecord>) -> Read {
             .as_deref()
             .is_some_and(|key| key.starts_with("start/")),
     };
-    let own = record.and_then(|record| record.life);
+    let own = record.and_then(|record| record.incarnation);
     if !is_start && stamp.zip(own).is_some_and(|(stamp, own)| stamp != own) {
         return Read::DeadLetter(DeadLetterRecord {
             queue: names::TURNS.name.into_owned(),
@@ -109,7 +109,9 @@ pub(super) fn restored(
     record: Option<&InstanceRecord>,
 ) -> Result<(NewMessage, Option<WorkItem>)> {
     let visible = Visible::At(message.visible_at_ms);
-    let stamp = |life: Option<StoredLife>| life.map(|StoredLife(life)| life.cast_unsigned());
+    let stamp = |incarnation: Option<StoredIncarnation>| {
+        incarnation.map(|StoredIncarnation(incarnation)| incarnation.cast_unsigned())
+    };
     let item = work_item_from_json(message.json.as_bytes()).ok();
     let mut new = match &item {
         Some(item) => names::to_instance(item, visible)?,
@@ -132,7 +134,7 @@ pub(super) fn restored(
     );
     new.stamp = match is_notice {
         // How a child ended is for the life that waits for it.
-        true => stamp(record.and_then(|record| record.life)),
+        true => stamp(record.and_then(|record| record.incarnation)),
         false => stamp(message.sent_by),
     };
     Ok((new, item))
@@ -154,7 +156,7 @@ pub(super) fn read_activity(message: &Message, is_paused: bool) -> Option<Queued
             visible_at_ms(message)
         },
         attempts: message.attempts,
-        life: stamped_life(message.stamp),
+        incarnation: stamped_incarnation(message.stamp),
     })
 }
 
@@ -167,7 +169,9 @@ pub(super) fn restored_activity(instance: &str, activity: &QueuedActivity) -> Ne
         affinity: activity.session.clone(),
         label: activity.tag.clone(),
         kind: activity.name.clone(),
-        stamp: activity.life.map(|StoredLife(life)| life.cast_unsigned()),
+        stamp: activity
+            .incarnation
+            .map(|StoredIncarnation(incarnation)| incarnation.cast_unsigned()),
         visible: Visible::At(activity.visible_at_ms),
         attempts: activity.attempts,
         ..NewMessage::new(instance, activity.json.clone())
@@ -182,7 +186,7 @@ pub(super) fn read_dead_letter(message: &Message) -> Result<DeadLetterRecord> {
         queue: row.queue,
         payload: row.payload,
         reason: row.reason,
-        life: row.life.map(StoredLife),
+        incarnation: row.incarnation.map(StoredIncarnation),
         answered: row.answered,
     })
 }
@@ -196,7 +200,9 @@ pub(super) fn restored_dead_letter(
         instance: Some(instance.to_owned()).filter(|id| !id.is_empty()),
         payload: letter.payload.clone(),
         reason: letter.reason.clone(),
-        life: letter.life.map(|StoredLife(life)| life),
+        incarnation: letter
+            .incarnation
+            .map(|StoredIncarnation(incarnation)| incarnation),
         answered: letter.answered,
         dead_lettered_at_ms: Some(letter.dead_lettered_at_ms),
     };

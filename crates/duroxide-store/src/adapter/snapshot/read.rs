@@ -2,7 +2,7 @@
 
 use duroxide_core::provider::{
     EventRecord, ExecutionRecord, HeartbeatRecord, InstanceRecord, InstanceSnapshot,
-    KeyValueRecord, StoredLife,
+    KeyValueRecord, StoredIncarnation,
 };
 
 use super::message::{self, Read};
@@ -146,8 +146,8 @@ fn record(instance: &str, bytes: &[u8]) -> Result<InstanceRecord> {
         version: Some(row.version).filter(|version| version != UNKNOWN_VERSION),
         execution_id: row.execution,
         parent: row.parent,
-        life: row.incarnation.map(StoredLife),
-        parent_life: row.parent_incarnation.map(StoredLife),
+        incarnation: row.incarnation.map(StoredIncarnation),
+        parent_incarnation: row.parent_incarnation.map(StoredIncarnation),
         custom_status: row.custom_status,
         custom_status_version: row.custom_status_version,
         created_at_ms: row.created_at,

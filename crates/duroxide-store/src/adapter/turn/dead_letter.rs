@@ -41,7 +41,7 @@ pub(in crate::adapter) async fn run<S: EventStore>(
     let row = store.get(INSTANCES, instance).await?;
     let row = row.as_deref().and_then(|row| InstanceRow::read(row).ok());
     let origin = DeadLetterOrigin {
-        life: row.and_then(|row| row.life()),
+        incarnation: row.and_then(|row| row.incarnation()),
         answered: false,
     };
     let mut operations = Vec::with_capacity(chosen.len() + 1);

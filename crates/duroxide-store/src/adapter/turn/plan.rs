@@ -24,7 +24,7 @@ pub(super) fn run(
     now_ms: u64,
 ) -> Result<Vec<Operation>> {
     let instance = token.instance;
-    let lives = Lives::of(token, before.row.as_ref());
+    let incarnations = Incarnations::of(token, before.row.as_ref());
     let mut operations = vec![Operation::Complete {
         lease: token.lease.clone(),
     }];
@@ -61,7 +61,7 @@ pub(super) fn run(
     }
     let mut writer = InstanceWriter {
         instance,
-        lives,
+        incarnations,
         turn,
         now_ms,
         operations: &mut operations,
@@ -70,14 +70,14 @@ pub(super) fn run(
     operations.push(append(instance, turn.execution, &turn.history)?);
     let written = (&turn.history[..], turn.metadata.status.as_deref());
     operations.extend(kv::plan(instance, written, &before.key_values, now_ms)?);
-    send(instance, lives, turn, &mut operations)?;
+    send(instance, incarnations, turn, &mut operations)?;
     Ok(operations)
 }
 
 /// Which life of the instance writes, which life of its parent waits for it, and which life sent the start that came
 /// with this turn: a later life of the parent may ask for a child that an earlier one has begun.
 #[derive(Debug, Clone, Copy)]
-struct Lives<'t> {
+struct Incarnations<'t> {
     own: Option<Incarnation>,
     parent: Option<Incarnation>,
     /// Of the first start of the batch.
@@ -86,15 +86,15 @@ struct Lives<'t> {
     askers: &'t [Asker],
 }
 
-impl<'t> Lives<'t> {
+impl<'t> Incarnations<'t> {
     fn of(token: &'t TurnToken<'_>, row: Option<&InstanceRow>) -> Self {
         Self {
-            own: row.and_then(InstanceRow::life).or(token.life),
+            own: row.and_then(InstanceRow::incarnation).or(token.incarnation),
             parent: match row {
-                Some(row) => row.parent_life(),
-                None => token.parent_life,
+                Some(row) => row.parent_incarnation(),
+                None => token.parent_incarnation,
             },
-            asking: token.parent_life,
+            asking: token.parent_incarnation,
             askers: &token.askers,
         }
     }
@@ -115,7 +115,7 @@ impl<'t> Lives<'t> {
                 && asker.execution == *parent_execution_id
                 && asker.id == *parent_id
         };
-        self.askers.iter().find(is_for)?.life
+        self.askers.iter().find(is_for)?.incarnation
     }
 
     /// What a message of this turn is stamped with: a child's start with the life that waits for it, a child's end
@@ -188,7 +188,7 @@ fn execution_row(
 /// Writes the instance row. It exists from the first turn that names a handler and its version.
 struct InstanceWriter<'w> {
     instance: &'w str,
-    lives: Lives<'w>,
+    incarnations: Incarnations<'w>,
     turn: &'w Turn<'w>,
     now_ms: u64,
     operations: &'w mut Vec<Operation>,
@@ -211,7 +211,7 @@ impl InstanceWriter<'_> {
             row.name.clone_from(name);
             row.version.clone_from(version);
         }
-        row.incarnation = self.lives.own.map(Incarnation::to_stored);
+        row.incarnation = self.incarnations.own.map(Incarnation::to_stored);
         row.updated_at = self.now_ms;
         row.key_values |= self.turn.history.iter().any(kv::touches);
         self.set_status(&mut row);
@@ -235,7 +235,7 @@ impl InstanceWriter<'_> {
             self.operations.push(Operation::Put {
                 scope: names::children(parent),
                 key: self.instance.to_owned(),
-                value: names::child_value(self.lives.parent),
+                value: names::child_value(self.incarnations.parent),
             });
             self.operations.push(Operation::Delete {
                 scope: names::asked(parent),
@@ -245,7 +245,7 @@ impl InstanceWriter<'_> {
         InstanceRow {
             created_at: self.now_ms,
             parent,
-            parent_incarnation: self.lives.parent.map(Incarnation::to_stored),
+            parent_incarnation: self.incarnations.parent.map(Incarnation::to_stored),
             ..InstanceRow::default()
         }
     }
@@ -310,7 +310,7 @@ pub(in crate::adapter) fn append(
 /// Activities first, then cancellations, so that what is scheduled and cancelled in one turn is never run.
 fn send(
     instance: &str,
-    lives: Lives<'_>,
+    incarnations: Incarnations<'_>,
     turn: &Turn<'_>,
     operations: &mut Vec<Operation>,
 ) -> Result<()> {
@@ -318,7 +318,7 @@ fn send(
         operations.push(Operation::Enqueue {
             queue: WORK,
             message: NewMessage {
-                stamp: stamp_of(lives.own),
+                stamp: stamp_of(incarnations.own),
                 ..names::to_workers(item)?
             },
         });
@@ -355,13 +355,13 @@ fn send(
             operations.push(Operation::Put {
                 scope: names::asked(instance),
                 key: item.target_instance().to_owned(),
-                value: names::child_value(lives.own),
+                value: names::child_value(incarnations.own),
             });
         }
         operations.push(Operation::Enqueue {
             queue: TURNS,
             message: NewMessage {
-                stamp: stamp_of(lives.for_message(instance, item, is_own_end)),
+                stamp: stamp_of(incarnations.for_message(instance, item, is_own_end)),
                 ..names::to_instance(item, visible)?
             },
         });

@@ -39,7 +39,7 @@ pub async fn a_restored_instance_is_equal<F: ProviderFactory + ?Sized>(factory: 
     );
     assert_eq!((record.execution_id, record.custom_status_version), (2, 2));
     assert_eq!((record.custom_status, record.parent), (None, None));
-    assert!(record.life.is_some(), "a life is told");
+    assert!(record.incarnation.is_some(), "a life is told");
     let numbers: Vec<_> = told.executions.iter().map(|it| it.execution_id).collect();
     assert_eq!(numbers, [1, 2]);
     let statuses: Vec<_> = told
@@ -97,7 +97,10 @@ pub async fn a_restored_instance_is_equal<F: ProviderFactory + ?Sized>(factory: 
         values,
         bench.store.get_kv_all_values("full").await.expect("values")
     );
-    assert_eq!(other.life_of("full").await, bench.life_of("full").await);
+    assert_eq!(
+        other.incarnation_of("full").await,
+        bench.incarnation_of("full").await
+    );
 }
 
 /// How an instance ended is told and asked for as before.

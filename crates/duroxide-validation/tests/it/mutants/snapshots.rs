@@ -1,7 +1,7 @@
 //! Flaws of snapshots, and of closing a store.
 
 use duroxide_core::provider::{
-    Closing, HeldIds, InstanceSnapshot, ProviderError, Restoring, StoredLife,
+    Closing, HeldIds, InstanceSnapshot, ProviderError, Restoring, StoredIncarnation,
 };
 
 use super::{Flaw, Mutant};
@@ -118,9 +118,10 @@ impl Mutant {
             }
             Flaw::RestoreDrawsLives => {
                 if let Some(record) = &mut told.record {
-                    record.life = record
-                        .life
-                        .map(|StoredLife(life)| StoredLife(life % 1_000_000 + 3));
+                    record.incarnation =
+                        record.incarnation.map(|StoredIncarnation(incarnation)| {
+                            StoredIncarnation(incarnation % 1_000_000 + 3)
+                        });
                 }
             }
             Flaw::RestoreDropsWhatContradicts if told.check().is_err() => {

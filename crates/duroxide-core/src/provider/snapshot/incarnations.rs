@@ -5,7 +5,7 @@
 use uuid::Uuid;
 
 use super::super::Incarnation;
-use super::{InstanceSnapshot, StoredLife};
+use super::{InstanceSnapshot, StoredIncarnation};
 
 impl InstanceSnapshot {
     /// The same instance as another life. Snapshots that are reborn with the same number keep to each other: a child
@@ -29,7 +29,7 @@ impl InstanceSnapshot {
     /// ```
     #[must_use]
     pub fn reborn(mut self, number: u64) -> Self {
-        self.each_life(|life| another(number, life));
+        self.each_incarnation(|incarnation| another(number, incarnation));
         self.settled()
     }
 
@@ -38,9 +38,12 @@ impl InstanceSnapshot {
     #[must_use]
     pub fn settled(mut self) -> Self {
         if let Some(record) = &mut self.record
-            && record.life.and_then(StoredLife::incarnation).is_none()
+            && record
+                .incarnation
+                .and_then(StoredIncarnation::incarnation)
+                .is_none()
         {
-            record.life = Some(drawn(&format!("duroxide:life:{}", self.instance_id)));
+            record.incarnation = Some(drawn(&format!("duroxide:life:{}", self.instance_id)));
         }
         self
     }
@@ -48,46 +51,53 @@ impl InstanceSnapshot {
     /// The same snapshot with the life that follows from the id, as if no other were known: of an instance that comes
     /// from a store without lives, and may come again because the first time was cut short.
     #[must_use]
-    pub fn with_life_of_its_id(mut self) -> Self {
-        self.each_life(|_| StoredLife(0));
+    pub fn with_incarnation_of_its_id(mut self) -> Self {
+        self.each_incarnation(|_| StoredIncarnation(0));
         let mut settled = self.settled();
-        let own = settled.record.as_ref().and_then(|record| record.life);
+        let own = settled
+            .record
+            .as_ref()
+            .and_then(|record| record.incarnation);
         if let Some(record) = &mut settled.record {
-            record.parent_life = None;
+            record.parent_incarnation = None;
         }
         settled.messages.iter_mut().for_each(|it| it.sent_by = None);
-        settled.activities.iter_mut().for_each(|it| it.life = own);
+        settled
+            .activities
+            .iter_mut()
+            .for_each(|it| it.incarnation = own);
         settled
             .dead_letters
             .iter_mut()
-            .for_each(|it| it.life = None);
+            .for_each(|it| it.incarnation = None);
         settled
     }
 
-    fn each_life(&mut self, change: impl Fn(StoredLife) -> StoredLife) {
-        let change = |life: &mut Option<StoredLife>| *life = life.map(&change);
+    fn each_incarnation(&mut self, change: impl Fn(StoredIncarnation) -> StoredIncarnation) {
+        let change =
+            |incarnation: &mut Option<StoredIncarnation>| *incarnation = incarnation.map(&change);
         if let Some(record) = &mut self.record {
-            change(&mut record.life);
-            change(&mut record.parent_life);
+            change(&mut record.incarnation);
+            change(&mut record.parent_incarnation);
         }
         self.messages
             .iter_mut()
             .for_each(|it| change(&mut it.sent_by));
         self.activities
             .iter_mut()
-            .for_each(|it| change(&mut it.life));
+            .for_each(|it| change(&mut it.incarnation));
         self.dead_letters
             .iter_mut()
-            .for_each(|it| change(&mut it.life));
+            .for_each(|it| change(&mut it.incarnation));
     }
 }
 
-fn another(number: u64, life: StoredLife) -> StoredLife {
-    drawn(&format!("duroxide:life:{number}:{}", life.0))
+fn another(number: u64, incarnation: StoredIncarnation) -> StoredIncarnation {
+    drawn(&format!("duroxide:life:{number}:{}", incarnation.0))
 }
 
 /// A life that follows from a text.
-fn drawn(text: &str) -> StoredLife {
+fn drawn(text: &str) -> StoredIncarnation {
     let (bits, _) = Uuid::new_v5(&Uuid::NAMESPACE_OID, text.as_bytes()).as_u64_pair();
     Incarnation::from_random(bits).into()
 }
