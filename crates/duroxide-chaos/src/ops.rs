@@ -185,12 +185,12 @@ pub(crate) fn missing(
 ) -> Vec<String> {
     let mut wrong = Vec::new();
     for (instance, acked) in acked {
-        match there.contains(instance) {
-            true if acked.deleted => wrong.push(format!("{instance} was deleted and is there")),
-            false if acked.started && !acked.deleting => {
-                wrong.push(format!("{instance} was acknowledged and is lost"));
-            }
-            _ => {}
+        let is_there = there.contains(instance);
+        if is_there && acked.deleted {
+            wrong.push(format!("{instance} was deleted and is there"));
+        }
+        if !is_there && acked.started && !acked.deleting {
+            wrong.push(format!("{instance} was acknowledged and is lost"));
         }
     }
     wrong.sort();

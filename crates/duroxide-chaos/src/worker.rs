@@ -95,9 +95,10 @@ fn options(place: &Place, skills: &Skills) -> RuntimeOptions {
         session_lock_renewal_buffer: place.lease() / 2,
         // Where lives are short, what is innocent is tried often.
         max_attempts: skills.poison.unwrap_or(1_000),
-        worker_tag_filter: match skills.serves_tag {
-            true => TagFilter::default_and([TAG]),
-            false => TagFilter::DefaultOnly,
+        worker_tag_filter: if skills.serves_tag {
+            TagFilter::default_and([TAG])
+        } else {
+            TagFilter::DefaultOnly
         },
         ..RuntimeOptions::default()
     }

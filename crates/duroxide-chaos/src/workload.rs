@@ -95,9 +95,10 @@ pub(crate) fn activities(effects: &Arc<Effects>) -> ActivityRegistry {
         let own = format!("/{}", ctx.activity_id());
         let is_first = ctx.idempotency_key().ends_with(&own);
         async move {
-            match is_first {
-                true => Err("not the first time".to_owned()),
-                false => Ok(String::new()),
+            if is_first {
+                Err("not the first time".to_owned())
+            } else {
+                Ok(String::new())
             }
         }
     });

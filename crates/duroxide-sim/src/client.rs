@@ -222,15 +222,11 @@ impl RootClient {
     /// Makes the queue messages of some instances so long that one of them unread is enough: the store keeps the
     /// others.
     fn padding(&self) -> String {
-        match self
-            .plan
-            .id
-            .bytes()
-            .last()
-            .is_some_and(|last| last % 3 == 0)
-        {
-            true => "x".repeat(HOLD_QUEUE_MESSAGES_FROM_BYTES),
-            false => String::new(),
+        let last = self.plan.id.bytes().last();
+        if last.is_some_and(|last| last % 3 == 0) {
+            "x".repeat(HOLD_QUEUE_MESSAGES_FROM_BYTES)
+        } else {
+            String::new()
         }
     }
 

@@ -104,9 +104,10 @@ pub(crate) fn begin<'a>(ctx: &'a OrchestrationContext, op: &Op, label: &str) -> 
         Op::InPlace(fails) => {
             let fails = *fails;
             let asked = ctx.run("in-place", move || async move {
-                match fails {
-                    true => Err("fails in place".to_owned()),
-                    false => Ok(7_u32),
+                if fails {
+                    Err("fails in place".to_owned())
+                } else {
+                    Ok(7_u32)
                 }
             });
             Box::pin(async move {

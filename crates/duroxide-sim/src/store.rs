@@ -210,9 +210,10 @@ impl Ends {
                     if let After::QuietMs(rest_ms) | After::DelayMs(rest_ms) = after {
                         ends.rested.push((lease.clone(), (*rest_ms).min(DAY_MS)));
                     }
-                    match forgive {
-                        true => ends.forgiven.push(lease.clone()),
-                        false => ends.counted.push(lease.clone()),
+                    if forgive {
+                        ends.forgiven.push(lease.clone())
+                    } else {
+                        ends.counted.push(lease.clone())
                     }
                     ends.ended.push(lease.clone());
                 }
@@ -317,9 +318,10 @@ impl AtomicOps for SimStore {
     }
 
     fn watch(&self, topic: &str) -> Option<TopicWatch> {
-        match self.sim.is_deaf() {
-            true => self.inner.watch(&format!("nobody speaks of {topic}")),
-            false => self.inner.watch(topic),
+        if self.sim.is_deaf() {
+            self.inner.watch(&format!("nobody speaks of {topic}"))
+        } else {
+            self.inner.watch(topic)
         }
     }
 }

@@ -72,8 +72,9 @@ async fn left_over(store: &dyn ProviderAdmin, ever_told: impl Iterator<Item = &S
             left.push(format!("{instance}: {pending:?}"));
         }
     }
-    match left.is_empty() {
-        true => "none of it for an instance that this run knows".to_owned(),
-        false => left.join("; "),
+    if left.is_empty() {
+        "none of it for an instance that this run knows".to_owned()
+    } else {
+        left.join("; ")
     }
 }

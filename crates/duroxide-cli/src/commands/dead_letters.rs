@@ -74,13 +74,15 @@ async fn requeue(client: &Client, output: &Output, ids: &[u64]) -> Result<(), Fa
             Err(error) => return Err(error.into()),
         }
     }
-    match output.json {
-        true => output.document(&json!({ "requeued": requeued, "refused": refused }))?,
-        false => output.line(format!("{requeued} dead letters are in their queues again"))?,
+    if output.json {
+        output.document(&json!({ "requeued": requeued, "refused": refused }))?
+    } else {
+        output.line(format!("{requeued} dead letters are in their queues again"))?
     }
-    match refused.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::Store(refused.join("; "))),
+    if refused.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::Store(refused.join("; ")))
     }
 }
 

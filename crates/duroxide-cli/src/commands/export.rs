@@ -254,9 +254,10 @@ impl<'a> Target<'a> {
         };
         let draft = draft.into_inner().map_err(|error| error.into_error())?;
         draft.as_file().sync_all()?;
-        let published = match replaces {
-            true => draft.persist(path),
-            false => draft.persist_noclobber(path),
+        let published = if replaces {
+            draft.persist(path)
+        } else {
+            draft.persist_noclobber(path)
         };
         published.map_err(|failed| Failure::Io(failed.error))?;
         Ok(true)

@@ -34,26 +34,26 @@ pub(crate) async fn run(
 }
 
 fn report(output: &Output, deleted: RetentionReport, done: bool) -> Result<(), Failure> {
-    match output.json {
-        true => output.document(&json!({ "done": done, "deleted": deleted })),
-        false => output.line(in_words(deleted, done)),
+    if output.json {
+        output.document(&json!({ "done": done, "deleted": deleted }))
+    } else {
+        output.line(in_words(deleted, done))
     }
 }
 
 fn in_words(deleted: RetentionReport, done: bool) -> String {
     let (instances, executions, events) = (deleted.instances, deleted.executions, deleted.events);
-    match done {
-        true => {
-            let bytes = match deleted.bytes_given_back {
-                0 => String::new(),
-                bytes => format!("; {bytes} bytes were given back"),
-            };
-            format!(
-                "{instances} instances and {executions} executions were deleted, with {events} events{bytes}"
-            )
-        }
-        false => format!(
+    if done {
+        let bytes = match deleted.bytes_given_back {
+            0 => String::new(),
+            bytes => format!("; {bytes} bytes were given back"),
+        };
+        format!(
+            "{instances} instances and {executions} executions were deleted, with {events} events{bytes}"
+        )
+    } else {
+        format!(
             "{instances} instances with their children, and {executions} old executions of others, would be deleted"
-        ),
+        )
     }
 }

@@ -23,9 +23,10 @@ async fn one(client: &Client, output: &Output, id: &str, args: &RetryArgs) -> Re
     let point = args
         .from_event
         .map_or(RewindPoint::Failure, RewindPoint::Event);
-    let rewind = match args.consent.dry_run {
-        true => client.plan_retry(id, point).await?,
-        false => client.retry_instance_from(id, point).await?,
+    let rewind = if args.consent.dry_run {
+        client.plan_retry(id, point).await?
+    } else {
+        client.retry_instance_from(id, point).await?
     };
     let taken = match args.wait {
         Some(limit) if !args.consent.dry_run => {
@@ -204,8 +205,9 @@ fn answer(
         output.note(format!("{id}: {why}"));
     }
     let count = ids.len();
-    output.line(match done {
-        true => format!("{count} instances were asked to retry"),
-        false => format!("{count} instances would be asked to retry"),
+    output.line(if done {
+        format!("{count} instances were asked to retry")
+    } else {
+        format!("{count} instances would be asked to retry")
     })
 }

@@ -35,9 +35,10 @@ impl Output {
         };
         let columns = std::env::var("COLUMNS").ok();
         let chosen = columns.and_then(|columns| columns.parse().ok());
-        let width = match is_terminal {
-            true => chosen.or_else(table::terminal_width),
-            false => chosen,
+        let width = if is_terminal {
+            chosen.or_else(table::terminal_width)
+        } else {
+            chosen
         };
         Self {
             json,

@@ -51,9 +51,10 @@ fn a_repeated_message_that_comes_with_the_next_execution_is_not_taken_again() {
     let mut world = World::of(|ctx, input| async move {
         let first = ctx.receive::<String>("orders").await;
         let first = first.map_err(|error| error.to_string())?;
-        match input.is_empty() {
-            true => ctx.continue_as_new(first).await,
-            false => Ok(format!("{input}, {first}")),
+        if input.is_empty() {
+            ctx.continue_as_new(first).await
+        } else {
+            Ok(format!("{input}, {first}"))
         }
     });
     world.turn(vec![]);

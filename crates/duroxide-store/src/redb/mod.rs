@@ -194,9 +194,12 @@ impl RedbStore {
         let writes = matches!(job, Job::Commit(..));
         self.inner.send(job)?;
         // The writer panicked with the job in its hands: before its commit or after it; which is not known.
-        answer.await.map_err(|_| match writes {
-            true => StoreError::Unknown(STOPPED.to_owned()),
-            false => stopped(),
+        answer.await.map_err(|_| {
+            if writes {
+                StoreError::Unknown(STOPPED.to_owned())
+            } else {
+                stopped()
+            }
         })?
     }
 }

@@ -242,18 +242,16 @@ impl Writer {
                 for (job, done) in jobs.into_iter().zip(done) {
                     job.answer(done);
                 }
-                match written {
-                    true => Went::Wrote,
-                    false => Went::Read,
-                }
+                if written { Went::Wrote } else { Went::Read }
             }
             Err(given_up) if given_up.trouble.needs_reopening() => {
                 let unknown = given_up.at_commit;
                 let text = given_up.trouble.into_store_error().to_string();
                 for job in jobs {
-                    let error = match unknown && matches!(job, Job::Commit(..)) {
-                        true => StoreError::Unknown(text.clone()),
-                        false => StoreError::Retryable(text.clone()),
+                    let error = if unknown && matches!(job, Job::Commit(..)) {
+                        StoreError::Unknown(text.clone())
+                    } else {
+                        StoreError::Retryable(text.clone())
                     };
                     job.answer(Done::Refused(error));
                 }
@@ -302,9 +300,10 @@ impl Writer {
         let step = || -> Result<bool> {
             let txn = self.begin()?;
             let found = discarded::sweep(&mut Tables::of(&txn))?;
-            match found {
-                true => txn.commit()?,
-                false => txn.abort()?,
+            if found {
+                txn.commit()?
+            } else {
+                txn.abort()?
             }
             Ok(found)
         };

@@ -371,9 +371,10 @@ async fn both_of<F: ProviderFactory + ?Sized>(
     other: &str,
 ) -> (Turn, Turn) {
     let (first, second) = (bench.turn().await, bench.turn().await);
-    let (first, second) = match first.item.instance == one {
-        true => (first, second),
-        false => (second, first),
+    let (first, second) = if first.item.instance == one {
+        (first, second)
+    } else {
+        (second, first)
     };
     let claimed = (&*first.item.instance, &*second.item.instance);
     assert_eq!(claimed, (one, other), "both are ready");

@@ -166,9 +166,10 @@ pub async fn an_undecodable_activity_fails<F: ProviderFactory + ?Sized>(factory:
             .work(items::activity("hit", 2));
         bench.create_with("hit", first).await;
         factory.corrupt_worker_items("hit").await;
-        match through_fetch {
-            true => bench.no_work("it does not decode").await,
-            false => assert!(bench.claim_work(bench.ask_work(1)).await.is_empty()),
+        if through_fetch {
+            bench.no_work("it does not decode").await
+        } else {
+            assert!(bench.claim_work(bench.ask_work(1)).await.is_empty())
         }
         is_told_of_failure(&bench, through_fetch, "ActivityFailed").await;
     }
@@ -180,9 +181,10 @@ async fn is_told_of_failure<F: ProviderFactory + ?Sized>(
     through_fetch: bool,
     kind: &str,
 ) {
-    let messages = match through_fetch {
-        true => bench.turn_of("hit").await.item.messages,
-        false => bench.claimed("hit").await.item.messages,
+    let messages = if through_fetch {
+        bench.turn_of("hit").await.item.messages
+    } else {
+        bench.claimed("hit").await.item.messages
     };
     assert_eq!(items::kinds_of(&messages), [kind]);
     assert_eq!(items::id_of(&messages[0]), 2);

@@ -109,9 +109,10 @@ fn list(frame: &mut Frame<'_>, area: Rect, title: &str, time: &str, of: &[Instan
 
 fn who(frame: &mut Frame<'_>, area: Rect, sample: &Sample) {
     let rows = sample.nodes.iter().map(|seen| {
-        let (state, style) = match seen.is_gone {
-            true => ("gone", Style::new().fg(Color::Red)),
-            false => ("up", Style::new()),
+        let (state, style) = if seen.is_gone {
+            ("gone", Style::new().fg(Color::Red))
+        } else {
+            ("up", Style::new())
         };
         Row::new([
             escape(&seen.node.name),

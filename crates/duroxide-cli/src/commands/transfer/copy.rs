@@ -141,9 +141,10 @@ async fn one(
         Incarnations::Kept => snapshot.settled(),
         Incarnations::OfTheirIds => snapshot.with_incarnation_of_its_id(),
     };
-    let restored = match snapshot.is_empty() {
-        true => Restoring::Done,
-        false => write(to, &snapshot, closed).await?,
+    let restored = if snapshot.is_empty() {
+        Restoring::Done
+    } else {
+        write(to, &snapshot, closed).await?
     };
     Ok(One { snapshot, restored })
 }

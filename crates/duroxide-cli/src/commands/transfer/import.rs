@@ -36,14 +36,16 @@ pub(crate) async fn run(
     args: ImportArgs,
 ) -> Result<(), Failure> {
     let file = content(&args)?;
-    let access = match args.dry_run {
-        true => Access::Read,
-        false => Access::Write,
+    let access = if args.dry_run {
+        Access::Read
+    } else {
+        Access::Write
     };
     let store = address.provider(access).await?;
-    let begun = match args.dry_run {
-        true => Begun::dry(),
-        false => begin(&store, &file, &args).await?,
+    let begun = if args.dry_run {
+        Begun::dry()
+    } else {
+        begin(&store, &file, &args).await?
     };
     let mut import = Import {
         store,
@@ -309,12 +311,14 @@ impl Import {
 
     fn report(&self, output: &Output) -> Result<(), Failure> {
         let (counts, dry) = (&self.counts, self.is_dry);
-        match output.json {
-            true => output.document(&json!({
+        if output.json {
+            output.document(&json!({
                 "imported": counts, "problems": self.problems, "dry_run": dry, "number": self.begun.number,
-            }))?,
-            false if dry => output.line(format!("{} would come in", counts.in_words()))?,
-            false => output.line(format!("{} came in", counts.in_words()))?,
+            }))?;
+        } else if dry {
+            output.line(format!("{} would come in", counts.in_words()))?;
+        } else {
+            output.line(format!("{} came in", counts.in_words()))?;
         }
         match self.problems {
             0 => Ok(()),

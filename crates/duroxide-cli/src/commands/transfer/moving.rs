@@ -257,11 +257,12 @@ pub(super) async fn copy_all(output: &Output, copier: &Copier) -> Result<Option<
         return Ok(None);
     }
     let (there, here) = (counts.ids, held_pages(&copier.to, async |_| Ok(())).await?);
-    match here == there {
-        true => Ok(Some(counts)),
-        false => Err(Failure::Store(format!(
+    if here == there {
+        Ok(Some(counts))
+    } else {
+        Err(Failure::Store(format!(
             "the source holds {there} ids and the target {here}: somebody else writes to the target"
-        ))),
+        )))
     }
 }
 
@@ -295,9 +296,10 @@ pub(crate) async fn reopen(
 ) -> Result<(), Failure> {
     let store = address.provider(Access::Write).await?;
     let Some(reason) = door::reason(&store).await? else {
-        return match output.json {
-            true => output.document(&json!({ "was_closed": false })),
-            false => output.line(format!("{address} is open")),
+        return if output.json {
+            output.document(&json!({ "was_closed": false }))
+        } else {
+            output.line(format!("{address} is open"))
         };
     };
     if consent.yes {

@@ -192,9 +192,10 @@ impl<'a> Target<'a> {
         let address = self.address;
         let detail = format!("{} into {}", self.origin.shown, address.place());
         audit::line("import-published", &detail);
-        match output.json {
-            true => output.document(&json!({ "to": address.to_string(), "imported": counts })),
-            false => output.line(format!("{} were brought over", counts.in_words())),
+        if output.json {
+            output.document(&json!({ "to": address.to_string(), "imported": counts }))
+        } else {
+            output.line(format!("{} were brought over", counts.in_words()))
         }
     }
 }

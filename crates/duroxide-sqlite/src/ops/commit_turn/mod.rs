@@ -233,9 +233,10 @@ fn write_instance(
 
 /// The labels that an instance is created with; none if it was there before.
 fn labels_at_birth(commit: &Commit) -> Labels {
-    match commit.creates_instance() {
-        true => labels::changed(Labels::new(), &commit.labels),
-        false => Labels::new(),
+    if commit.creates_instance() {
+        labels::changed(Labels::new(), &commit.labels)
+    } else {
+        Labels::new()
     }
 }
 

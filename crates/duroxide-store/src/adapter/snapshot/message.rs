@@ -132,10 +132,11 @@ pub(super) fn restored(
         item,
         Some(WorkItem::SubOrchCompleted { .. } | WorkItem::SubOrchFailed { .. })
     );
-    new.stamp = match is_notice {
+    new.stamp = if is_notice {
         // How a child ended is for the life that waits for it.
-        true => stamp(record.and_then(|record| record.incarnation)),
-        false => stamp(message.sent_by),
+        stamp(record.and_then(|record| record.incarnation))
+    } else {
+        stamp(message.sent_by)
     };
     Ok((new, item))
 }

@@ -274,11 +274,13 @@ impl InstanceWriter<'_> {
         }
         let last = self.turn.history.iter().map(|event| event.event_id).max();
         // A row of an earlier release does not say where its history ends, and never will.
-        let is_known = row.execution != self.turn.execution || row.last_event > 0;
-        row.last_event = match is_known {
-            true if row.execution != self.turn.execution => last.unwrap_or(0),
-            true => last.unwrap_or(0).max(row.last_event),
-            false => 0,
+        let is_known = row.last_event > 0;
+        row.last_event = if row.execution != self.turn.execution {
+            last.unwrap_or(0)
+        } else if is_known {
+            last.unwrap_or(0).max(row.last_event)
+        } else {
+            0
         };
         if !current.is_live() {
             row.paused_at = None;
