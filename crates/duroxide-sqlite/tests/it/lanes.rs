@@ -9,6 +9,7 @@ use duroxide_core::provider::{
     ClaimedTurn, ExecutionMetadata, OrchestrationHandlers, Provider, TurnClaim, WorkClaim, WorkItem,
 };
 use duroxide_sqlite::SqliteProvider;
+use duroxide_validation::items;
 
 use crate::support::*;
 
@@ -84,7 +85,7 @@ async fn what_a_file_of_the_first_schema_holds_goes_to_nodes_that_have_its_code(
     let mut work = WorkClaim::new(9, LEASE, NO_WAIT);
     work.activities = Some(Arc::new(["Other".to_owned()].into()));
     assert!(store.claim_work(work.clone()).await.unwrap().is_empty());
-    work.activities = Some(Arc::new(["Act".to_owned()].into()));
+    work.activities = Some(Arc::new([items::ACTIVITY.to_owned()].into()));
     assert_eq!(store.claim_work(work).await.unwrap().len(), 1);
 }
 

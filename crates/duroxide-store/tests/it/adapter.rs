@@ -5,38 +5,16 @@ use std::time::Duration;
 use duroxide_core::provider::{
     ExecutionMetadata, Incarnation, Provider, ProviderAdmin, TagFilter, TurnClaim, TurnHistory,
 };
-use duroxide_core::{Event, EventKind, WorkItem};
+use duroxide_core::{Event, WorkItem};
 use duroxide_store::{ManualClock, MemoryProvider, MessageQueue, NewMessage, Queue, TokioClock};
+use duroxide_validation::kinds;
 
-use crate::support::start;
+use crate::support::{signal, start};
 
 const LOCK: Duration = Duration::from_secs(30);
 
-fn raised(instance: &str) -> WorkItem {
-    WorkItem::ExternalRaised {
-        instance: instance.into(),
-        name: "go".into(),
-        data: "now".into(),
-    }
-}
-
 fn started(instance: &str) -> Event {
-    Event::with_event_id(
-        1,
-        instance,
-        1,
-        None,
-        EventKind::OrchestrationStarted {
-            name: "Hello".into(),
-            version: "1.0.0".into(),
-            input: "{}".into(),
-            parent_instance: None,
-            parent_id: None,
-            parent_execution_id: None,
-            carry_forward_events: None,
-            initial_custom_status: None,
-        },
-    )
+    Event::with_event_id(1, instance, 1, None, kinds::started_as("Hello", "1.0.0"))
 }
 
 fn named() -> ExecutionMetadata {
@@ -89,7 +67,7 @@ async fn a_message_for_an_unknown_instance_waits_and_then_becomes_a_dead_letter(
     let provider = MemoryProvider::with_clock(&clock);
     let fetch = || provider.fetch_orchestration_item(LOCK, Duration::ZERO, None);
     provider
-        .enqueue_for_orchestrator(raised("ghost"), None)
+        .enqueue_for_orchestrator(signal("ghost"), None)
         .await
         .unwrap();
     provider
@@ -115,7 +93,7 @@ async fn a_message_for_an_unknown_instance_waits_and_then_becomes_a_dead_letter(
 async fn a_start_that_comes_late_gets_the_message_that_came_early() {
     let provider = MemoryProvider::with_clock(ManualClock::at(1_000));
     provider
-        .enqueue_for_orchestrator(raised("late"), None)
+        .enqueue_for_orchestrator(signal("late"), None)
         .await
         .unwrap();
     let fetch = || provider.fetch_orchestration_item(LOCK, Duration::ZERO, None);
@@ -125,7 +103,7 @@ async fn a_start_that_comes_late_gets_the_message_that_came_early() {
         .await
         .unwrap();
     let (item, _, attempts) = fetch().await.unwrap().unwrap();
-    assert_eq!(item.messages, [raised("late"), start("late")]);
+    assert_eq!(item.messages, [signal("late"), start("late")]);
     assert_eq!(attempts, 1, "the early look does not count");
 }
 
@@ -184,7 +162,7 @@ async fn a_current_copy_is_confirmed_and_a_stale_one_is_replaced() {
     let mut incarnation = Incarnation::from_random(0);
     for (held, unchanged, events) in [(7, false, 1), (1, true, 0)] {
         provider
-            .enqueue_for_orchestrator(raised("a"), None)
+            .enqueue_for_orchestrator(signal("a"), None)
             .await
             .unwrap();
         let claim = TurnClaim {
@@ -243,7 +221,7 @@ async fn dead_lettered_messages_leave_the_rest_of_the_batch_claimed() {
     begin(&provider, "a").await;
     for _ in 0..3 {
         provider
-            .enqueue_for_orchestrator(raised("a"), None)
+            .enqueue_for_orchestrator(signal("a"), None)
             .await
             .unwrap();
     }
@@ -320,7 +298,7 @@ async fn a_lease_that_lapses_at_once_is_handed_out_all_the_same() {
 async fn what_nobody_understands_is_put_away_under_a_lease_of_no_length() {
     let provider = MemoryProvider::with_clock(ManualClock::at(1_000));
     provider
-        .enqueue_for_orchestrator(raised("ghost"), None)
+        .enqueue_for_orchestrator(signal("ghost"), None)
         .await
         .unwrap();
     let broken = || NewMessage::new("a", "{}");

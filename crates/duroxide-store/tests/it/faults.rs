@@ -9,8 +9,8 @@ use duroxide_core::provider::{
 };
 use duroxide_core::{Event, EventKind, WorkItem};
 
-use crate::faulty::{Faulty, LOCK, commit, create, fetch, named, send, signal};
-use crate::support::start;
+use crate::faulty::{Faulty, LOCK, commit, create, fetch, named, send};
+use crate::support::{signal, start};
 use duroxide_store::{
     AtomicOps, Batch, ManualClock, MessageQueue, MetadataStore, NewMessage, Operation, Queue,
     StoreProvider,
