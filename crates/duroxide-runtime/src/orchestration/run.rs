@@ -278,10 +278,11 @@ impl Refused {
     async fn settle(self, engine: &Engine, claim: ClaimInHand<'_>, error: &ProviderError) {
         let of = self.of;
         tracing::error!(target: "duroxide::runtime", instance_id = %of.instance, %error, "the store refuses the turn");
+        let is_from_memory = matches!(self.source, Source::Memory { .. });
+        if Defect::LateAnswerReplacesNewer.is_on() && is_from_memory {
+            return defective_failure(engine, claim, of, self.refusals, error).await;
+        }
         match (self.source, self.cancel) {
-            (Source::Memory { .. }, _) if Defect::LateAnswerReplacesNewer.is_on() => {
-                fail_for_good(engine, claim, of, self.refusals, error).await;
-            }
             (Source::Memory { .. }, _) => {
                 give_back(engine, claim.lease, None).await;
             }
@@ -305,7 +306,7 @@ impl Refused {
 }
 
 /// What became of a refused turn when what memory held was trusted. Only a defect that is put back does it.
-async fn fail_for_good(
+async fn defective_failure(
     engine: &Engine,
     claim: ClaimInHand<'_>,
     of: ExecutionRef,

@@ -121,13 +121,15 @@ impl<'t> Incarnations<'t> {
     /// What a message of this turn is stamped with: a child's start with the life that waits for it, a child's end
     /// with the life that it is for, and the refusal of a start with the life that asked.
     fn for_message(self, instance: &str, item: &WorkItem, is_own_end: bool) -> Option<Incarnation> {
+        if Defect::RefusalToEarlierLife.is_on() && is_notice(item) {
+            return self.parent;
+        }
         match item {
             WorkItem::StartOrchestration {
                 parent_instance: Some(parent),
                 ..
             } if parent == instance => self.own,
             _ if !is_notice(item) => None,
-            _ if Defect::RefusalToEarlierLife.is_on() => self.parent,
             _ if is_own_end => self.parent,
             _ if self.askers.is_empty() => self.asking.or(self.parent),
             _ => self.refused(item),
@@ -309,6 +311,13 @@ pub(in crate::adapter) fn append(
     })
 }
 
+/// Whether the turn that cancels this activity also schedules it. Only a defect that is put back asks.
+fn defective_order(turn: &Turn<'_>, activity: u64) -> bool {
+    let is_it =
+        |item: &WorkItem| matches!(item, WorkItem::ActivityExecute { id, .. } if *id == activity);
+    turn.to_workers.iter().any(is_it)
+}
+
 /// Activities first, then cancellations, so that what is scheduled and cancelled in one turn is never run.
 fn send(
     instance: &str,
@@ -325,15 +334,11 @@ fn send(
             },
         });
     }
-    let scheduled_now = |id: u64| {
-        let mut now = turn.to_workers.iter();
-        now.any(|item| matches!(item, WorkItem::ActivityExecute { id: other, .. } if *other == id))
-    };
     for activity in &turn.cancelled {
         if Defect::CancelLeavesWork.is_on() {
             continue;
         }
-        if Defect::CancelBeforeSchedule.is_on() && scheduled_now(activity.activity_id) {
+        if Defect::CancelBeforeSchedule.is_on() && defective_order(turn, activity.activity_id) {
             continue;
         }
         operations.push(Operation::DeleteKeyed {
