@@ -116,7 +116,7 @@ impl Address {
         }
     }
 
-    /// Where it is, for whoever reads it elsewhere: files with their whole path, schemas by their names. Without a
+    /// Where it is, in a form that can be read on another machine: files with their whole path, schemas by their names. Without a
     /// password.
     pub(crate) fn place(&self) -> String {
         let whole = |file: &Path| {

@@ -63,12 +63,13 @@ pub(crate) fn for_work(id: i64, in_session: bool) -> String {
     }
 }
 
+/// Parses the token of a claimed instance.
 pub(crate) fn turn(token: &str) -> Result<TurnToken<'_>> {
     let parsed = parts_of(token).and_then(|(random, key)| {
         let (bounds, instance) = key.split_once('_')?;
         let mut numbers = bounds.split(AND);
         let visible_by = numbers.next()?;
-        let uncut = visible_by.strip_suffix(CUT);
+        let of_cut_claim = visible_by.strip_suffix(CUT);
         let mut late = [None; 2];
         for place in &mut late {
             *place = match numbers.next() {
@@ -88,9 +89,9 @@ pub(crate) fn turn(token: &str) -> Result<TurnToken<'_>> {
         Some(TurnToken {
             instance,
             bounds: Bounds {
-                visible_by: uncut.unwrap_or(visible_by).parse().ok()?,
+                visible_by: of_cut_claim.unwrap_or(visible_by).parse().ok()?,
                 late,
-                is_cut: uncut.is_some(),
+                is_cut: of_cut_claim.is_some(),
             },
             next_incarnation: Incarnation::from_random(folded as u64),
         })
@@ -98,6 +99,7 @@ pub(crate) fn turn(token: &str) -> Result<TurnToken<'_>> {
     Ok(parsed.ok_or(Refusal::InvalidToken)?)
 }
 
+/// Parses the token of a claimed activity.
 pub(crate) fn work(token: &str) -> Result<WorkToken> {
     let parsed = parts_of(token).and_then(|(_, key)| {
         let plain = key.strip_suffix(IN_SESSION);

@@ -53,8 +53,11 @@ pub(crate) struct WriterMemory {
     early_messages: Cell<Option<EarlyMessages>>,
     /// Whether instances are paused, if that was read.
     pauses: Cell<Option<Pauses>>,
+    /// Whether instances rest, if that was read.
     rests: Cell<Option<Rests>>,
+    /// Whether instances hold queue messages back, if that was read.
     held_queue_messages: Cell<Option<HeldQueueMessages>>,
+    /// Whether an operator closed the store, if that was read.
     closing: Cell<Option<Closing>>,
     /// The file's change counter at the last transaction.
     data_version: Cell<Option<i64>>,

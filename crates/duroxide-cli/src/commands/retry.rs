@@ -180,7 +180,7 @@ async fn chosen(client: &Client, args: &RetryArgs) -> Result<Vec<InstanceSummary
     if query.statuses.is_empty() {
         query.statuses = vec![InstanceStatus::Failed];
     }
-    // Children are retried with their parents; alone they would run for nobody.
+    // Children are retried with their parents; alone, no parent would get their result.
     query.roots_only |= query.parent.is_none() && query.root.is_none();
     let mut found = filter::all(client, query).await?;
     found.retain(|one| one.status == InstanceStatus::Failed);

@@ -31,7 +31,7 @@ pub enum BackupPace {
     /// Works for a sixth of the time, so that programs that use the file are slowed down little.
     #[default]
     Gentle,
-    /// As fast as it can: for a file that nobody uses, or that changes so fast that its write-ahead log must not grow
+    /// As fast as it can: for a file that no program uses, or that changes so fast that its write-ahead log must not grow
     /// for long.
     Fast,
 }
@@ -111,7 +111,7 @@ pub fn backup_at(
     }
     let disk = Disk::of(new.draft(), total).map_err(|error| cannot_open(to, &error))?;
     let mut target = Connection::open(new.draft())?;
-    // Nobody reads the draft before it is whole, and the disk is synced here.
+    // No process reads the draft before it is whole, and the disk is synced here.
     target.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")?;
     let copying = Copying {
         copy: Backup::new(&source, &mut target)?,

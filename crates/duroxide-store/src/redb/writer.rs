@@ -165,8 +165,8 @@ impl Writer {
         })
     }
 
-    /// Opens the file again, as often as it takes; jobs that come meanwhile hear that they may try again. Returns
-    /// whether anybody still needs it.
+    /// Opens the file again, as often as it takes; jobs that come meanwhile get a retryable error. Returns
+    /// whether a handle to the store is left.
     fn recover(&self, jobs: &Receiver<Job>) -> bool {
         let mut pause = REOPEN_PAUSE;
         loop {

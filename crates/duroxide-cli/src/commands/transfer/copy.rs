@@ -74,7 +74,7 @@ pub(crate) struct Copier {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Copied {
     All,
-    /// The target is not closed any more for what it was closed for: somebody else has finished, or given up.
+    /// The target is no longer closed for this move: another process has finished it, or given it up.
     NotOurs,
 }
 
@@ -149,8 +149,8 @@ async fn one(
     Ok(One { snapshot, restored })
 }
 
-/// Restores a snapshot into a store that is closed for it, and reads it back: what is there then has the same digest,
-/// whoever wrote it.
+/// Restores a snapshot into a store that is closed for it, reads it back, and compares the digests; another process may
+/// have written it.
 pub(crate) async fn write(
     store: &Arc<dyn Provider>,
     snapshot: &InstanceSnapshot,

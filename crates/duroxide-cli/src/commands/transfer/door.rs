@@ -32,7 +32,7 @@ pub(super) async fn must_change(
     match change(store, expected, reason).await? {
         Closing::Done => Ok(()),
         Closing::Unexpected(Some(reason)) => Err(cannot(&format!("is closed: {reason}"))),
-        Closing::Unexpected(None) => Err(cannot("was opened by somebody else meanwhile")),
+        Closing::Unexpected(None) => Err(cannot("was opened by another process meanwhile")),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `import`: the lines of an export become instances again. Each comes whole or not at all, as a life of its own; what
-//! is there stays. The store is closed meanwhile, so that nobody runs a child before its parent is there; cut short, it
-//! stays closed, and the next call goes on.
+//! is there stays. The store is closed meanwhile, so that no node runs a child before its parent is there. If
+//! the import is cut short, the store stays closed, and the next call goes on.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -156,7 +156,7 @@ struct Import {
     /// Whether a line was given to the store.
     has_tried: bool,
     problems: usize,
-    /// The incarnations of the instances that were met so far; nobody changes them meanwhile.
+    /// The incarnations of the instances that were met so far; the closed store keeps them as they are.
     incarnations: HashMap<String, Option<StoredIncarnation>>,
     /// Lines that were exported while nodes ran.
     beside_nodes: usize,
@@ -219,7 +219,7 @@ impl Import {
                     return Err(cannot(&format!("is closed: {reason}")));
                 }
                 Restoring::Unexpected(None) => {
-                    return Err(cannot("was opened by somebody else meanwhile"));
+                    return Err(cannot("was opened by another process meanwhile"));
                 }
             }
             kill::point("import_line");
@@ -230,7 +230,7 @@ impl Import {
         Ok(Ok(()))
     }
 
-    /// A child of another life than its parent has would report to nobody, and the parent wait for ever.
+    /// A child that names another life of its parent could not report to it, and the parent would wait for ever.
     async fn fits_its_parent(
         &mut self,
         snapshot: &InstanceSnapshot,

@@ -97,7 +97,7 @@ async fn look(
 }
 
 struct Moving {
-    /// Where the source and the target are, for whoever reads why they are closed.
+    /// Where the source and the target are, for operators who read why they are closed.
     places: (String, String),
     source: Arc<dyn Provider>,
     target: Arc<dyn Provider>,
@@ -261,7 +261,7 @@ pub(super) async fn copy_all(output: &Output, copier: &Copier) -> Result<Option<
         Ok(Some(counts))
     } else {
         Err(Failure::Store(format!(
-            "the source holds {there} ids and the target {here}: somebody else writes to the target"
+            "the source holds {there} ids and the target {here}: another process writes to the target"
         )))
     }
 }

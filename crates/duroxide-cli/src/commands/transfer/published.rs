@@ -183,7 +183,7 @@ impl<'a> Target<'a> {
             closed: self.closed.clone(),
         };
         let copied = copy_all(output, &copier).await?;
-        copied.ok_or_else(|| cannot("was opened by somebody else meanwhile"))
+        copied.ok_or_else(|| cannot("was opened by another process meanwhile"))
     }
 
     /// Opens it.
