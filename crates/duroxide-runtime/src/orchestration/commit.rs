@@ -71,8 +71,8 @@ pub(super) fn commit<'a>(
                 return dropped(was_away);
             }
             if error.is_store_closed() {
-                // Nothing of it can be given back either: the lease runs out, and what it claimed goes on wherever the
-                // store went.
+                // A closed store takes nothing back either. The lease runs out, and the instance goes on where an
+                // operator moved it to.
                 tracing::warn!(target: "duroxide::runtime", instance_id = %instance, %error, "turn dropped");
                 lease.end();
                 return dropped(was_away);
@@ -100,8 +100,8 @@ pub(super) fn commit<'a>(
     }
 }
 
-/// A turn that was not written by the last try. Whether an earlier one took effect is known only if there was none that
-/// the store answered with an error.
+/// The last try did not write the turn. If the store answered an earlier try with an error, that one may have taken
+/// effect.
 fn dropped(was_away: bool) -> Committed {
     if was_away {
         Committed::Unknown

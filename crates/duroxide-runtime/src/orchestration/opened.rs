@@ -44,8 +44,8 @@ impl OpenedTurn {
         }
     }
 
-    /// The incarnation that the store reported; it tells a turn that never ends from one of a later life.
-    pub(super) fn stored_incarnation(&self) -> Option<Incarnation> {
+    /// The incarnation that came with the claim; it tells a turn that never ends from one of a later life.
+    pub(super) fn incarnation(&self) -> Option<Incarnation> {
         self.claimed.incarnation
     }
 
