@@ -210,11 +210,12 @@ impl Ends {
                     if let After::QuietMs(rest_ms) | After::DelayMs(rest_ms) = after {
                         ends.rested.push((lease.clone(), (*rest_ms).min(DAY_MS)));
                     }
-                    if forgive {
-                        ends.forgiven.push(lease.clone())
+                    let given_back = if *forgive {
+                        &mut ends.forgiven
                     } else {
-                        ends.counted.push(lease.clone())
-                    }
+                        &mut ends.counted
+                    };
+                    given_back.push(lease.clone());
                     ends.ended.push(lease.clone());
                 }
                 Operation::Renew { lease, lease_ms } => {

@@ -197,10 +197,10 @@ pub async fn dead_letters_come_along<F: ProviderFactory + ?Sized>(factory: &F) {
     bench.create("letters").await;
     bench.send(items::signal("letters", "bad")).await;
     let turn = bench.turn_of("letters").await;
-    let moved = bench
+    let dead_lettered = bench
         .store
         .dead_letter_messages(&turn.token, &[0], "it is bad");
-    assert!(moved.await.expect("a valid lease"));
+    assert!(dead_lettered.await.expect("a valid lease"));
     bench.commit(&turn, Commit::to(1)).await;
     let other = moved(&bench, &["letters"]).await;
     let before = bench.admin().list_dead_letters(9).await.expect("letters");
@@ -230,10 +230,10 @@ pub async fn everything_that_is_held_is_listed<F: ProviderFactory + ?Sized>(fact
     bench.schedule(items::activity("only work", 1)).await;
     bench.start("only letters").await;
     let turn = bench.turn_of("only letters").await;
-    let moved = bench
+    let dead_lettered = bench
         .store
         .dead_letter_messages(&turn.token, &[0], "it is bad");
-    assert!(moved.await.expect("a valid lease"));
+    assert!(dead_lettered.await.expect("a valid lease"));
     let mut found = BTreeSet::new();
     let mut after = None;
     for _ in 0..20 {
