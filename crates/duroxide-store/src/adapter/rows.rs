@@ -242,3 +242,20 @@ pub(super) fn decode<T: DeserializeOwned>(
         reason: error.to_string(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Stores hold rows of earlier builds.
+    #[test]
+    fn a_dead_letter_is_written_as_it_was_read() {
+        let text = r#"{"queue":"work","instance":"i","payload":"{}","reason":"r","life":7,"set_aside_at":4}"#;
+        let row: DeadRow = decode(text.as_bytes(), String::new).unwrap();
+        assert_eq!(
+            (row.incarnation, row.dead_lettered_at_ms),
+            (Some(7), Some(4))
+        );
+        assert_eq!(encode(&row).unwrap(), text.as_bytes());
+    }
+}

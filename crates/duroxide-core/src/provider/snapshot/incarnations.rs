@@ -15,16 +15,20 @@ impl InstanceSnapshot {
     /// went on differently.
     ///
     /// ```
-    /// use duroxide_core::provider::{InstanceRecord, InstanceSnapshot, StoredLife};
-    /// let with = |life, parent_life| InstanceSnapshot {
-    ///     record: Some(InstanceRecord { life, parent_life, ..InstanceRecord::default() }),
+    /// use duroxide_core::provider::{InstanceRecord, InstanceSnapshot, StoredIncarnation};
+    /// let [seven, eight] = [7, 8].map(|number| Some(StoredIncarnation(number)));
+    /// let with = |incarnation, parent_incarnation| InstanceSnapshot {
+    ///     record: Some(InstanceRecord { incarnation, parent_incarnation, ..InstanceRecord::default() }),
     ///     ..InstanceSnapshot::of("one")
     /// };
-    /// let lives = |it: InstanceSnapshot| it.record.map(|record| (record.life, record.parent_life)).unwrap();
-    /// let (parent, _) = lives(with(Some(StoredLife(7)), None).reborn(42));
-    /// let (child, of) = lives(with(Some(StoredLife(8)), Some(StoredLife(7))).reborn(42));
+    /// let both = |it: InstanceSnapshot| {
+    ///     let record = it.record.unwrap();
+    ///     (record.incarnation, record.parent_incarnation)
+    /// };
+    /// let (parent, _) = both(with(seven, None).reborn(42));
+    /// let (child, of) = both(with(eight, seven).reborn(42));
     /// assert_eq!(of, parent, "still parent and child");
-    /// assert_ne!(parent, Some(StoredLife(7)), "and lives of their own");
+    /// assert_ne!(parent, seven, "and lives of their own");
     /// assert_ne!(child, parent);
     /// ```
     #[must_use]

@@ -49,9 +49,9 @@ pub struct InstanceRecord {
 /// A life of an id as it is written down; see [`Incarnation`].
 ///
 /// ```
-/// use duroxide_core::provider::{Incarnation, StoredLife};
-/// let life = Incarnation::from_random(7 << 1);
-/// assert_eq!(StoredLife::from(life).incarnation(), Some(life));
+/// use duroxide_core::provider::{Incarnation, StoredIncarnation};
+/// let incarnation = Incarnation::from_random(7 << 1);
+/// assert_eq!(StoredIncarnation::from(incarnation).incarnation(), Some(incarnation));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
