@@ -175,13 +175,14 @@ fn quietly(command: &mut Command) -> Result<(), String> {
     let done = command
         .output()
         .map_err(|e| format!("{command:?} does not start: {e}"))?;
-    match done.status.success() {
-        true => Ok(()),
-        false => Err(format!(
+    if done.status.success() {
+        Ok(())
+    } else {
+        Err(format!(
             "{command:?} ended with {}\n{}",
             done.status,
             String::from_utf8_lossy(&done.stderr)
-        )),
+        ))
     }
 }
 

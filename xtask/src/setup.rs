@@ -112,9 +112,12 @@ const STRONGER: &[Tool] = &[
 /// A package of the system. Others than root are asked for their password, or have none, by `sudo`.
 #[cfg(target_os = "linux")]
 fn apt(package: &str) -> Result<(), String> {
-    let apt_get = |args: &[&str]| match is_root() {
-        true => program("apt-get", args),
-        false => program("sudo", &[&["apt-get"], args].concat()),
+    let apt_get = |args: &[&str]| {
+        if is_root() {
+            program("apt-get", args)
+        } else {
+            program("sudo", &[&["apt-get"], args].concat())
+        }
     };
     apt_get(&["update", "-qq"])?;
     apt_get(&["install", "-y", "-qq", package])

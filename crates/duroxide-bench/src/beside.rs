@@ -106,9 +106,10 @@ async fn slice(
     let client = Client::new(Arc::clone(&store));
     let engine = Engine::start(store, options);
     let is_observed = goes_on && what == Beside::Observed;
-    let engine = match is_observed {
-        true => engine.with_subscriber(subscriber()).await,
-        false => engine.await,
+    let engine = if is_observed {
+        engine.with_subscriber(subscriber()).await
+    } else {
+        engine.await
     };
     let copies = (goes_on && what == Beside::Backup).then(|| Copies::start(&folder.join(FILE)));
     let system = Arc::new(Labelled {
@@ -236,9 +237,10 @@ pub(crate) fn copy(file: &Path) {
     let (mut whole, mut bytes) = (0, 0);
     while !is_over.load(Ordering::Relaxed) {
         let copied = duroxide::providers::sqlite::backup(file, &to, |_, _| {
-            match is_over.load(Ordering::Relaxed) {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
+            if is_over.load(Ordering::Relaxed) {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
             }
         });
         match copied {

@@ -69,10 +69,11 @@ fn copy_statement(db: &Connection, table: &str, count: u32) -> rusqlite::Result<
     let values: Vec<String> = columns
         .iter()
         .map(|c| {
-            let integer = match c.ends_with("_at") {
-                true => format!("s.{c} - ({count} - n.i) * {APART_MS}"),
-                false => format!("s.{c}"),
-            };
+            let integer = if c.ends_with("_at") {
+format!("s.{c} - ({count} - n.i) * {APART_MS}")
+} else {
+format!("s.{c}")
+};
             format!(
                 "CASE typeof(s.{c}) WHEN 'text' THEN replace(s.{c}, ?3, printf('fill-%07d', n.i)) WHEN 'integer' THEN {integer}
                  ELSE s.{c} END"

@@ -140,9 +140,10 @@ fn names() -> impl Iterator<Item = &'static str> {
 }
 
 fn known_workload(name: &str) -> Result<String, String> {
-    match names().any(|known| known == name) {
-        true => Ok(name.to_owned()),
-        false => Err("there is no such workload; `list` names them all".to_owned()),
+    if names().any(|known| known == name) {
+        Ok(name.to_owned())
+    } else {
+        Err("there is no such workload; `list` names them all".to_owned())
     }
 }
 

@@ -30,9 +30,10 @@ pub(crate) fn address(subject: Subject, folder: &Path) -> Vec<String> {
         return vec!["--store".to_owned(), format!("sqlite:{file}")];
     }
     let server = server();
-    let url = match server.starts_with("postgres") {
-        true => server,
-        false => format!("postgres:///?{}", server.replace(' ', "&")),
+    let url = if server.starts_with("postgres") {
+        server
+    } else {
+        format!("postgres:///?{}", server.replace(' ', "&"))
     };
     let schema = schema(folder);
     ["--store", &url, "--schema", &schema]

@@ -11,7 +11,7 @@ pub(crate) const ACTIVITY: &str = "deadly-work";
 pub(crate) const TURN: &str = "deadly-turn";
 pub(crate) const DEADLY_ACTIVITY: &str = "die";
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const END_MAX: Duration = Duration::from_secs(60);
 /// What is tried beside it has this long to come to its end, so that it is not there every time.
 const FUSE: Duration = Duration::from_millis(150);
 
@@ -45,7 +45,7 @@ fn kill_this_process() {
 /// Waits until both were given up, or one takes this process with it.
 pub(crate) async fn is_over(client: &Client) {
     for id in [ACTIVITY, TURN] {
-        let ended = client.wait_for_orchestration(id, PATIENCE).await;
+        let ended = client.wait_for_orchestration(id, END_MAX).await;
         ended.expect("it ends one way or the other");
     }
 }

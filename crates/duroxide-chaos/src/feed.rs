@@ -12,15 +12,15 @@ use tokio::time::{Interval, MissedTickBehavior};
 use crate::check::history::{self, ClockOfRun};
 use crate::ledger::Ledger;
 use crate::life;
-use crate::ops::{self, GO, Kind, LATE, LETTERS, NO_LETTER, Op, REASON, Told};
+use crate::ops::{self, Acknowledged, GO, Kind, LATE, MESSAGES, NO_MESSAGE, Op, REASON};
 use crate::workload::WAITS;
 
 /// Orchestrations that one life of the worker keeps in flight.
 const IN_FLIGHT: usize = 16;
 /// How soon a call is tried again while the store is away.
-pub(crate) const PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// How long an instance may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+const ANSWER_MAX: Duration = Duration::from_secs(120);
 
 /// Where a life writes down what was acknowledged to it.
 pub(crate) fn acknowledged(folder: &Path, life: u32) -> PathBuf {
@@ -55,13 +55,13 @@ impl Starter {
 
     /// Starts an instance, tells it everything and waits for its end. What the store refuses or does not answer,
     /// somebody else has to make good.
-    async fn drive(&self, instance: &str, op: Op) -> Result<Told, ClientError> {
-        let mut told = Told::default();
+    async fn drive(&self, instance: &str, op: Op) -> Result<Acknowledged, ClientError> {
+        let mut acked = Acknowledged::default();
         self.client
             .start_orchestration(instance, op.kind.handler(), "")
             .await?;
         self.note("started", instance);
-        told.started = true;
+        acked.started = true;
         match op.kind {
             Kind::Guarded => {
                 if !op.is_hasty {
@@ -69,23 +69,23 @@ impl Starter {
                 }
                 self.client.cancel_instance(instance, REASON).await?;
                 self.note("cancelled", instance);
-                told.cancelled = true;
+                acked.cancelled = true;
             }
             Kind::Transfer => {
-                for letter in 1..=LETTERS {
+                for message in 1..=MESSAGES {
                     self.client
-                        .enqueue_event(instance, "mail", letter.to_string())
+                        .enqueue_event(instance, "mail", message.to_string())
                         .await?;
-                    self.note("letter", instance);
-                    told.letters += 1;
+                    self.note("message", instance);
+                    acked.messages += 1;
                 }
                 self.waits(instance).await?;
                 self.client.raise_event(instance, "go", GO).await?;
                 self.note("signalled", instance);
-                told.signalled = true;
+                acked.signalled = true;
             }
         }
-        Ok(told)
+        Ok(acked)
     }
 
     /// Waits until the instance waits for its signal, or has ended.
@@ -94,7 +94,7 @@ impl Starter {
         loop {
             let status = self
                 .client
-                .wait_for_status_change(instance, seen, PAUSE, PATIENCE)
+                .wait_for_status_change(instance, seen, RETRY_PAUSE, ANSWER_MAX)
                 .await?;
             match status {
                 OrchestrationStatus::Running {
@@ -112,14 +112,14 @@ impl Starter {
         }
     }
 
-    /// Brings an instance to its end whose starter died, or was not answered, before it had told it everything.
+    /// Brings an instance to its end whose starter died, or was not answered, before it had sent it everything.
     pub(crate) async fn rescue(&self, instance: &str, op: Op) -> Result<(), ClientError> {
         match op.kind {
             Kind::Guarded => self.client.cancel_instance(instance, LATE).await?,
             Kind::Transfer => {
-                for _ in 0..LETTERS {
+                for _ in 0..MESSAGES {
                     self.client
-                        .enqueue_event(instance, "mail", NO_LETTER)
+                        .enqueue_event(instance, "mail", NO_MESSAGE)
                         .await?;
                 }
                 self.waits(instance).await?;
@@ -127,19 +127,23 @@ impl Starter {
             }
         }
         self.client
-            .wait_for_orchestration(instance, PATIENCE)
+            .wait_for_orchestration(instance, ANSWER_MAX)
             .await?;
         Ok(())
     }
 
     /// Looks at an instance that has ended, and deletes it. What is wrong with it is written down.
-    pub(crate) async fn delete(&self, instance: &str, told: Told) -> Result<(), ClientError> {
+    pub(crate) async fn delete(
+        &self,
+        instance: &str,
+        acked: Acknowledged,
+    ) -> Result<(), ClientError> {
         let status = self.client.get_orchestration_status(instance).await?;
-        if status == OrchestrationStatus::NotFound && told.deleting {
+        if status == OrchestrationStatus::NotFound && acked.deleting {
             return Ok(());
         }
         let values = self.client.get_kv_all_values(instance).await?;
-        let mut wrong = Vec::from_iter(ops::wrong(instance, told, &status, &values));
+        let mut wrong = Vec::from_iter(ops::wrong(instance, acked, &status, &values));
         for execution in self.client.list_executions(instance).await? {
             let history = self
                 .client
@@ -156,7 +160,7 @@ impl Starter {
         self.note("deleting", instance);
         match self.client.delete_instance(instance, false).await {
             // An earlier try was not answered.
-            Err(ClientError::InstanceNotFound { .. }) if told.deleting => {}
+            Err(ClientError::InstanceNotFound { .. }) if acked.deleting => {}
             done => {
                 done?;
             }
@@ -167,15 +171,19 @@ impl Starter {
 
     /// One instance from its start to its end.
     async fn serve(&self, instance: &str, op: Op) {
-        let mut told = match self.drive(instance, op).await {
-            Ok(told) => told,
+        let mut acked = match self.drive(instance, op).await {
+            Ok(acked) => acked,
             Err(error) if is_away(&error) => {
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(RETRY_PAUSE).await;
                 return;
             }
             Err(error) => return self.violations.write(&format!("{instance}: {error}")),
         };
-        if let Err(error) = self.client.wait_for_orchestration(instance, PATIENCE).await {
+        if let Err(error) = self
+            .client
+            .wait_for_orchestration(instance, ANSWER_MAX)
+            .await
+        {
             if !is_away(&error) {
                 self.violations
                     .write(&format!("{instance} does not end: {error}"));
@@ -186,12 +194,12 @@ impl Starter {
             return;
         }
         loop {
-            match self.delete(instance, told).await {
+            match self.delete(instance, acked).await {
                 Ok(()) => return,
-                Err(error) if is_away(&error) => tokio::time::sleep(PAUSE).await,
+                Err(error) if is_away(&error) => tokio::time::sleep(RETRY_PAUSE).await,
                 Err(error) => return self.violations.write(&format!("{instance}: {error}")),
             }
-            told.deleting = true;
+            acked.deleting = true;
         }
     }
 }

@@ -9,10 +9,10 @@ use std::time::Duration;
 use duroxide::{ClientError, OrchestrationStatus};
 use tokio::task::JoinSet;
 
-use crate::feed::{PAUSE, Starter, acknowledged};
+use crate::feed::{RETRY_PAUSE, Starter, acknowledged};
 use crate::ledger::{lines, lines_in};
 use crate::life;
-use crate::ops::{self, Op, Told};
+use crate::ops::{self, Acknowledged, Op};
 
 /// How often the heir looks for more.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -35,9 +35,9 @@ pub(crate) async fn serve(folder: PathBuf, starter: Starter) {
 /// Brings everything to its end but what this life started itself. Nobody else is alive.
 pub(crate) async fn finish(folder: &Path, starter: &Starter) {
     let _lock = become_heir(folder).await;
-    for instance in ops::told(&lines_in(&folder.join("acknowledged")))
+    for instance in ops::acknowledged_in(&lines_in(&folder.join("acknowledged")))
         .iter()
-        .filter(|(_, told)| told.started && !told.deleting)
+        .filter(|(_, acked)| acked.started && !acked.deleting)
         .map(|(instance, _)| instance)
     {
         await_start(starter, instance).await;
@@ -56,7 +56,7 @@ async fn await_start(starter: &Starter, instance: &str) {
         if !matches!(status, Ok(OrchestrationStatus::NotFound)) {
             return;
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(RETRY_PAUSE).await;
     }
     panic!("{instance} was acknowledged and never begins");
 }
@@ -68,7 +68,7 @@ async fn round(
     is_dead: impl Fn(u32) -> bool,
 ) -> Result<usize, ClientError> {
     // Asked before what is open is listed: a life that ends its instance, deletes it and dies after the list was made
-    // would get letters for an instance that is no more.
+    // would get messages for an instance that is no more.
     let dead = dead_lives(folder, is_dead);
     let mut open = Vec::new();
     for status in ["Running", "ContinuedAsNew"] {
@@ -101,18 +101,18 @@ async fn delete_ended(
     starter: &Starter,
     dead: &HashSet<u32>,
 ) -> Result<(), ClientError> {
-    let mut told: HashMap<u32, HashMap<String, Told>> = HashMap::new();
+    let mut acked: HashMap<u32, HashMap<String, Acknowledged>> = HashMap::new();
     for instance in starter.client.list_all_instances().await? {
         let Some(op) = Op::of(&instance).filter(|op| dead.contains(&op.life)) else {
             continue;
         };
         let status = starter.client.get_orchestration_status(&instance).await?;
         if has_ended(&status) {
-            let told = told
+            let acked = acked
                 .entry(op.life)
-                .or_insert_with(|| ops::told(&lines(&acknowledged(folder, op.life))));
-            let told = told.get(&instance).copied().unwrap_or_default();
-            starter.delete(&instance, told).await?;
+                .or_insert_with(|| ops::acknowledged_in(&lines(&acknowledged(folder, op.life))));
+            let acked = acked.get(&instance).copied().unwrap_or_default();
+            starter.delete(&instance, acked).await?;
         }
     }
     Ok(())
@@ -139,7 +139,7 @@ fn has_ended(status: &OrchestrationStatus) -> bool {
 async fn become_heir(folder: &Path) -> File {
     let file = File::create(folder.join("heir")).expect("a file in the folder of the run");
     while file.try_lock().is_err() {
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(RETRY_PAUSE).await;
     }
     file
 }

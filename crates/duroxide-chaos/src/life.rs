@@ -1,4 +1,4 @@
-//! Which life of the worker this process is. In: what its starter told it. Out: its number, and whether the process of
+//! Which life of the worker this process is. In: the environment that its starter set. Out: its number, and whether the process of
 //! another life is still there.
 
 use std::path::Path;
@@ -11,8 +11,8 @@ pub(crate) const NUMBER: &str = "DUROXIDE_CHAOS_LIFE";
 pub(crate) fn number() -> u32 {
     static OWN: OnceLock<u32> = OnceLock::new();
     *OWN.get_or_init(|| {
-        let told = std::env::var(NUMBER).expect("a worker is told its number");
-        told.parse().expect("a number")
+        let number = std::env::var(NUMBER).expect("the starter sets the number of a worker");
+        number.parse().expect("a number")
     })
 }
 

@@ -115,10 +115,10 @@ fn first_life(
     if !died {
         violations.push(format!("nobody passes {point}"));
     }
-    let told = violations.iter().map(|v| format!("{point}: {v}"));
-    let told = told.collect();
+    let reported = violations.iter().map(|v| format!("{point}: {v}"));
+    let reported = reported.collect();
     std::fs::remove_dir_all(folder).expect("the folder was ours");
-    (died.then_some(point), told)
+    (died.then_some(point), reported)
 }
 
 /// A seed, if none is given.
@@ -153,12 +153,11 @@ fn one_life(
     let (points, _) = place.points();
     let (point, passed) = points[random.between(0, points.len() as u64) as usize];
     let nth = random.between(1, passed + 1);
-    let place = &match random.next().is_multiple_of(2)
-        || point.contains("checkpoint")
-        || point.contains("reset")
-    {
-        true => place.with_checkpoints_at(CHECKPOINT_PAGES),
-        false => place.clone(),
+    let is_about_checkpoints = point.contains("checkpoint") || point.contains("reset");
+    let place = &if random.next().is_multiple_of(2) || is_about_checkpoints {
+        place.with_checkpoints_at(CHECKPOINT_PAGES)
+    } else {
+        place.clone()
     };
     let is_careless = !random.next().is_multiple_of(3);
     let skills = Skills::draw(random);

@@ -7,10 +7,10 @@ use duroxide::{AppErrorKind, ErrorDetails, OrchestrationStatus};
 
 use crate::skills::VERSIONS;
 
-/// Letters that an instance reads.
-pub(crate) const LETTERS: usize = 3;
+/// Queue messages that an instance reads.
+pub(crate) const MESSAGES: usize = 3;
 /// What an instance reads or hears whose starter died before it had said everything.
-pub(crate) const NO_LETTER: &str = "-";
+pub(crate) const NO_MESSAGE: &str = "-";
 pub(crate) const LATE: &str = "late";
 /// What a starter that lives says.
 pub(crate) const GO: &str = "go";
@@ -21,7 +21,7 @@ pub(crate) const BY: &str = " by ";
 /// What an instance does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Reads letters and a signal.
+    /// Reads messages and a signal.
     Transfer,
     /// Waits until it is cancelled, and puts things right then.
     Guarded,
@@ -82,9 +82,9 @@ pub(crate) fn root_of(instance: &str) -> &str {
 
 /// What the store acknowledged to the starter of one instance.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct Acknowledged {
     pub(crate) started: bool,
-    pub(crate) letters: usize,
+    pub(crate) messages: usize,
     pub(crate) signalled: bool,
     pub(crate) cancelled: bool,
     /// The starter was about to delete it.
@@ -93,20 +93,20 @@ pub(crate) struct Told {
 }
 
 /// Everything that was acknowledged, from the lines of the ledger.
-pub(crate) fn told(lines: &[String]) -> HashMap<String, Told> {
-    let mut all: HashMap<String, Told> = HashMap::new();
+pub(crate) fn acknowledged_in(lines: &[String]) -> HashMap<String, Acknowledged> {
+    let mut all: HashMap<String, Acknowledged> = HashMap::new();
     for line in lines {
         let Some((what, instance)) = line.split_once(' ') else {
             continue;
         };
-        let told = all.entry(instance.to_owned()).or_default();
+        let acked = all.entry(instance.to_owned()).or_default();
         match what {
-            "started" => told.started = true,
-            "letter" => told.letters += 1,
-            "signalled" => told.signalled = true,
-            "cancelled" => told.cancelled = true,
-            "deleting" => told.deleting = true,
-            "deleted" => told.deleted = true,
+            "started" => acked.started = true,
+            "message" => acked.messages += 1,
+            "signalled" => acked.signalled = true,
+            "cancelled" => acked.cancelled = true,
+            "deleting" => acked.deleting = true,
+            "deleted" => acked.deleted = true,
             other => panic!("the ledger says {other:?}, which nobody writes"),
         }
     }
@@ -116,7 +116,7 @@ pub(crate) fn told(lines: &[String]) -> HashMap<String, Told> {
 /// What is wrong with an instance that is there.
 pub(crate) fn wrong(
     instance: &str,
-    told: Told,
+    acked: Acknowledged,
     status: &OrchestrationStatus,
     values: &HashMap<String, String>,
 ) -> Option<String> {
@@ -124,26 +124,26 @@ pub(crate) fn wrong(
     let value = |key: &str| values.get(key).map(String::as_str);
     let (ends_well, values_fit) = match (op.kind, status) {
         (Kind::Transfer, OrchestrationStatus::Completed { output, .. }) => {
-            let fits = output_fits(instance, output, told);
+            let fits = output_fits(instance, output, acked);
             (fits, value("rounds") == Some("2"))
         }
         (Kind::Guarded, OrchestrationStatus::Failed { details, .. }) => {
-            (is_cancelled(details, told), value("undone") == Some("yes"))
+            (is_cancelled(details, acked), value("undone") == Some("yes"))
         }
         _ => (false, true),
     };
     match (ends_well, values_fit) {
         (true, true) => None,
-        (false, _) => Some(format!("{instance} ended as {status:?}, told {told:?}")),
+        (false, _) => Some(format!("{instance} ended as {status:?}, with {acked:?}")),
         (true, false) => Some(format!("{instance} has key-values {values:?}")),
     }
 }
 
-/// The output of a transfer: what its parts returned, the signal, and the letters in order.
-fn output_fits(instance: &str, output: &str, told: Told) -> bool {
+/// The output of a transfer: what its parts returned, the signal, and the messages in order.
+fn output_fits(instance: &str, output: &str, acked: Acknowledged) -> bool {
     let parts = format!(": debited, credited, child of {instance}, round 2, ");
     // Whether the version is the recorded one, the history says.
-    let Some((signal, letters)) = output
+    let Some((signal, messages)) = output
         .strip_prefix(instance)
         .and_then(|rest| rest.strip_prefix(BY))
         .and_then(|rest| {
@@ -156,18 +156,18 @@ fn output_fits(instance: &str, output: &str, told: Told) -> bool {
     else {
         return false;
     };
-    let signal_fits = signal == GO || (signal == LATE && !told.signalled);
-    let letters: Vec<&str> = letters.split('+').collect();
-    let read = letters.iter().filter(|l| **l != NO_LETTER).count();
+    let signal_fits = signal == GO || (signal == LATE && !acked.signalled);
+    let messages: Vec<&str> = messages.split('+').collect();
+    let read = messages.iter().filter(|l| **l != NO_MESSAGE).count();
     let in_order = (1..=read)
-        .zip(&letters)
-        .all(|(n, letter)| *letter == n.to_string());
+        .zip(&messages)
+        .all(|(n, message)| *message == n.to_string());
     // One may have been stored and its acknowledgement lost.
-    let none_lost = read == told.letters || read == told.letters + 1;
-    signal_fits && letters.len() == LETTERS && in_order && none_lost
+    let none_lost = read == acked.messages || read == acked.messages + 1;
+    signal_fits && messages.len() == MESSAGES && in_order && none_lost
 }
 
-fn is_cancelled(details: &ErrorDetails, told: Told) -> bool {
+fn is_cancelled(details: &ErrorDetails, acked: Acknowledged) -> bool {
     let ErrorDetails::Application {
         kind: AppErrorKind::Cancelled { reason },
         ..
@@ -175,19 +175,22 @@ fn is_cancelled(details: &ErrorDetails, told: Told) -> bool {
     else {
         return false;
     };
-    reason == REASON || (reason == LATE && !told.cancelled)
+    reason == REASON || (reason == LATE && !acked.cancelled)
 }
 
 /// What is wrong with instances that are not there, or are there and should not be.
-pub(crate) fn missing(told: &HashMap<String, Told>, there: &HashSet<String>) -> Vec<String> {
+pub(crate) fn missing(
+    acked: &HashMap<String, Acknowledged>,
+    there: &HashSet<String>,
+) -> Vec<String> {
     let mut wrong = Vec::new();
-    for (instance, told) in told {
-        match there.contains(instance) {
-            true if told.deleted => wrong.push(format!("{instance} was deleted and is there")),
-            false if told.started && !told.deleting => {
-                wrong.push(format!("{instance} was acknowledged and is lost"));
-            }
-            _ => {}
+    for (instance, acked) in acked {
+        let is_there = there.contains(instance);
+        if is_there && acked.deleted {
+            wrong.push(format!("{instance} was deleted and is there"));
+        }
+        if !is_there && acked.started && !acked.deleting {
+            wrong.push(format!("{instance} was acknowledged and is lost"));
         }
     }
     wrong.sort();
@@ -209,14 +212,14 @@ mod tests {
         }
     }
 
-    fn transfer(end: &str, told: Told) -> Option<String> {
+    fn transfer(end: &str, acked: Acknowledged) -> Option<String> {
         let output =
             format!("{TRANSFER} by 2.0.0: debited, credited, child of {TRANSFER}, round 2, {end}");
         let values = HashMap::from([("rounds".to_owned(), "2".to_owned())]);
-        wrong(TRANSFER, told, &completed(&output), &values)
+        wrong(TRANSFER, acked, &completed(&output), &values)
     }
 
-    fn cancelled(reason: &str, undone: &str, told: Told) -> Option<String> {
+    fn cancelled(reason: &str, undone: &str, acked: Acknowledged) -> Option<String> {
         let details = ErrorDetails::Application {
             kind: AppErrorKind::Cancelled {
                 reason: reason.to_owned(),
@@ -230,20 +233,20 @@ mod tests {
             custom_status_version: 0,
         };
         let values = HashMap::from([("undone".to_owned(), undone.to_owned())]);
-        wrong(GUARDED, told, &status, &values)
+        wrong(GUARDED, acked, &status, &values)
     }
 
-    const ALL: Told = Told {
+    const ALL: Acknowledged = Acknowledged {
         started: true,
-        letters: 3,
+        messages: 3,
         signalled: true,
         cancelled: true,
         deleting: false,
         deleted: false,
     };
-    const NOTHING: Told = Told {
+    const NOTHING: Acknowledged = Acknowledged {
         started: true,
-        letters: 0,
+        messages: 0,
         signalled: false,
         cancelled: false,
         deleting: false,
@@ -262,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acknowledged_letter_that_was_not_read_is_noticed() {
+    fn an_acknowledged_message_that_was_not_read_is_noticed() {
         assert!(transfer("go, 1+2+-", ALL).is_some());
         assert!(transfer("go, 1+3+2", ALL).is_some(), "in disorder");
         assert!(transfer("go, 1+1+2", ALL).is_some(), "twice");
@@ -316,11 +319,11 @@ mod tests {
             "deleted d",
             "deleting e",
             "deleted e",
-            "letter f",
+            "message f",
         ];
-        let told = told(&ledger.map(str::to_owned));
+        let acked = acknowledged_in(&ledger.map(str::to_owned));
         let there = HashSet::from(["a".to_owned(), "e".to_owned()]);
-        let wrong = missing(&told, &there);
+        let wrong = missing(&acked, &there);
         assert_eq!(
             wrong,
             [

@@ -51,9 +51,10 @@ pub(crate) fn lives(folder: &Path, place: &Place, random: &mut Random) -> Vec<St
         Notes::in_folder(folder).death(worker.life, now_ms());
         status.success()
     });
-    let mut violations = match has_ended {
-        true => check::check(folder, &place, 0).violations,
-        false => vec![format!("it was not given up after {LIVES_MAX} lives")],
+    let mut violations = if has_ended {
+        check::check(folder, &place, 0).violations
+    } else {
+        vec![format!("it was not given up after {LIVES_MAX} lives")]
     };
     violations.extend(attempts(folder));
     violations.extend(outcomes(folder, &place));

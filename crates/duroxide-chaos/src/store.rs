@@ -12,7 +12,7 @@ use duroxide::providers::sqlite::{SqliteOptions, SqliteProvider};
 use duroxide_core::clock::ClockRef;
 
 /// How long a server may be away.
-const PATIENCE: Duration = Duration::from_secs(60);
+const SERVER_AWAY_MAX: Duration = Duration::from_secs(60);
 
 /// The store of a run.
 #[derive(Debug, Clone)]
@@ -176,7 +176,7 @@ impl Place {
                 Arc::new(store.expect("open the store"))
             }
             Self::Postgres(url) => {
-                let until = Instant::now() + PATIENCE;
+                let until = Instant::now() + SERVER_AWAY_MAX;
                 loop {
                     match PostgresProvider::new(url).await {
                         Ok(store) => return Arc::new(store),

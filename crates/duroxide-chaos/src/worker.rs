@@ -10,7 +10,7 @@ use duroxide::providers::TagFilter;
 use duroxide::{Client, Runtime, RuntimeOptions};
 
 use crate::disturbances::Notes;
-use crate::feed::{self, PAUSE, Pace, Starter};
+use crate::feed::{self, Pace, RETRY_PAUSE, Starter};
 use crate::ledger::{Ledger, now_ms};
 use crate::skills::{Skills, TAG};
 use crate::store::Place;
@@ -95,9 +95,10 @@ fn options(place: &Place, skills: &Skills) -> RuntimeOptions {
         session_lock_renewal_buffer: place.lease() / 2,
         // Where lives are short, what is innocent is tried often.
         max_attempts: skills.poison.unwrap_or(1_000),
-        worker_tag_filter: match skills.serves_tag {
-            true => TagFilter::default_and([TAG]),
-            false => TagFilter::DefaultOnly,
+        worker_tag_filter: if skills.serves_tag {
+            TagFilter::default_and([TAG])
+        } else {
+            TagFilter::DefaultOnly
         },
         ..RuntimeOptions::default()
     }
@@ -120,7 +121,7 @@ async fn note_recovery(folder: &Path, client: &Client, began: Instant) {
         {
             break;
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(RETRY_PAUSE).await;
     }
     let recoveries = Ledger::open(&folder.join("recoveries"));
     recoveries.write(&began.elapsed().as_millis().to_string());

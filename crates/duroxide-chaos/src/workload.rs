@@ -15,7 +15,7 @@ use crate::check::{Effect, key};
 use crate::deadly;
 use crate::ledger::{Ledger, now_ms};
 use crate::life;
-use crate::ops::{BY, LETTERS, Op};
+use crate::ops::{BY, MESSAGES, Op};
 use crate::skills::{Skills, TAG, VERSIONS};
 
 /// What an instance says when it waits for its signal.
@@ -95,9 +95,10 @@ pub(crate) fn activities(effects: &Arc<Effects>) -> ActivityRegistry {
         let own = format!("/{}", ctx.activity_id());
         let is_first = ctx.idempotency_key().ends_with(&own);
         async move {
-            match is_first {
-                true => Err("not the first time".to_owned()),
-                false => Ok(String::new()),
+            if is_first {
+                Err("not the first time".to_owned())
+            } else {
+                Ok(String::new())
             }
         }
     });
@@ -134,7 +135,7 @@ fn count_round(ctx: &OrchestrationContext) {
 }
 
 /// Activities (one of a session, three at once, one that is cancelled, one that is tried twice, in some instances one
-/// with a tag), timers, key-values, a status and a child; then, after continue-as-new, a signal and letters from a
+/// with a tag), timers, key-values, a status and a child; then, after continue-as-new, a signal and messages from a
 /// queue.
 async fn transfer(
     ctx: OrchestrationContext,
@@ -159,9 +160,9 @@ async fn transfer(
         let credited = ctx
             .schedule_activity_with_options("credit", "", session)
             .await?;
-        let told = (0..3).map(|n| ctx.schedule_activity("tell", n.to_string()));
-        let told = ctx.join(told.collect()).await;
-        if !told
+        let answers = (0..3).map(|n| ctx.schedule_activity("tell", n.to_string()));
+        let answers = ctx.join(answers.collect()).await;
+        if !answers
             .into_iter()
             .eq(["0", "1", "2"].map(|n| Ok(n.to_owned())))
         {
@@ -190,13 +191,13 @@ async fn transfer(
     // In one turn: who sees the status knows that the wait is recorded.
     ctx.set_custom_status(WAITS);
     let signal = ctx.schedule_wait("go").await;
-    let mut letters = Vec::new();
-    for _ in 0..LETTERS {
-        letters.push(ctx.dequeue_event("mail").await);
+    let mut messages = Vec::new();
+    for _ in 0..MESSAGES {
+        messages.push(ctx.dequeue_event("mail").await);
     }
-    let letters = letters.join("+");
+    let messages = messages.join("+");
     Ok(format!(
-        "{}{BY}{version}: {input}, {round}, {signal}, {letters}",
+        "{}{BY}{version}: {input}, {round}, {signal}, {messages}",
         ctx.instance_id()
     ))
 }

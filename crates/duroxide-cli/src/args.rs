@@ -115,7 +115,7 @@ pub(crate) enum Command {
     Backup {
         /// The file to write; it must not exist
         to: std::path::PathBuf,
-        /// As fast as it can, instead of resting most of the time so that programs are slowed down little
+        /// As fast as it can, instead of pausing most of the time so that programs are slowed down little
         #[arg(long)]
         fast: bool,
     },
@@ -315,7 +315,7 @@ pub(crate) struct TopArgs {
     pub(crate) every: std::time::Duration,
 }
 
-/// Verbs that take something away want to be told twice.
+/// Verbs that remove something need `--yes`.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Consent {
     /// Do it
@@ -447,7 +447,7 @@ pub(crate) struct ImportArgs {
     /// Only check the file, and what is there already
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Go on with an import that was cut short; it told this number
+    /// Go on with an import that was cut short; it printed this number
     #[arg(long, value_name = "NUMBER", conflicts_with = "dry_run")]
     pub(crate) resume: Option<u64>,
     /// Also while nodes run: the store is closed under them until everything is in

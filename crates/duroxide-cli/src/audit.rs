@@ -1,5 +1,5 @@
-//! The audit trail of the command line: what changes a store as a whole, and so passes by no client. In: what was done.
-//! Out: a line, where somebody listens; `DUROXIDE_AUDIT_FILE` names a file that keeps all lines of the trail.
+//! The audit trail of the command line: commands that change a store as a whole and use no client. In: what was done.
+//! Out: a log line, and a line in the file that `DUROXIDE_AUDIT_FILE` names.
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};

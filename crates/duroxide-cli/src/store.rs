@@ -97,7 +97,7 @@ impl Address {
         Ok(Client::new(self.provider(access).await?).acting_as(operator()))
     }
 
-    /// Whether both name one store, as far as names tell.
+    /// Whether both name one store, as far as names show it.
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Sqlite(_, one), Self::Sqlite(_, other))
@@ -116,7 +116,7 @@ impl Address {
         }
     }
 
-    /// Where it is, for whoever reads it elsewhere: files with their whole path, schemas by their names. Without a
+    /// Where it is, in a form that can be read on another machine: files with their whole path, schemas by their names. Without a
     /// password.
     pub(crate) fn place(&self) -> String {
         let whole = |file: &Path| {

@@ -121,7 +121,7 @@ mod tests {
     use crate::event::ErrorDetails;
     use crate::message::keyed_message;
 
-    fn letter(data: &str) -> WorkItem {
+    fn message(data: &str) -> WorkItem {
         WorkItem::QueueMessage {
             instance: "i".into(),
             name: "orders".into(),
@@ -186,11 +186,15 @@ mod tests {
     #[test]
     fn a_queue_message_is_taken_once_and_the_engines_own_are_not() {
         let mut intake = Intake::of(&begun());
-        assert!(intake.take(&letter(&keyed_message("k", "again"))).is_none());
-        assert!(intake.take(&letter(&keyed_message("l", "two"))).is_some());
-        assert!(intake.take(&letter(&keyed_message("l", "two"))).is_none());
-        assert!(intake.take(&letter("plain")).is_some());
-        assert!(intake.take(&letter("plain")).is_some());
+        assert!(
+            intake
+                .take(&message(&keyed_message("k", "again")))
+                .is_none()
+        );
+        assert!(intake.take(&message(&keyed_message("l", "two"))).is_some());
+        assert!(intake.take(&message(&keyed_message("l", "two"))).is_none());
+        assert!(intake.take(&message("plain")).is_some());
+        assert!(intake.take(&message("plain")).is_some());
         let own = WorkItem::QueueMessage {
             instance: "i".into(),
             name: crate::rewound::REWIND_QUEUE.into(),

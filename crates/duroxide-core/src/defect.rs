@@ -4,7 +4,7 @@
 //! Only a build with `--cfg duroxide_mutants` can have one. In every other build [`Defect::is_on`] is the constant
 //! `false`, and nothing of this is left.
 
-/// Makes the list of defects: their names, where each was seen (A in reviews of this engine, U in published ones), and
+/// Makes the list of defects: their names, where each was seen, and
 /// what is wrong with code that has it.
 macro_rules! defects {
     ($($name:ident: $seen:literal, $wrong:literal;)*) => {
@@ -33,87 +33,87 @@ macro_rules! defects {
 }
 
 defects! {
-    LateAnswerReplacesNewer: "A0",
+    LateAnswerReplacesNewer: "this engine",
         "a late answer to a commit puts an older state into memory in the way of a newer one";
-    OldFutureAfterRestart: "A1",
+    OldFutureAfterRestart: "this engine",
         "an id that was deleted and started again is continued with the future of its earlier life";
-    MissingOrchestrationCounts: "A2",
+    MissingOrchestrationCounts: "this engine",
         "a node claims instances that it has no code for, and each claim counts as an attempt";
-    MissingActivityCounts: "A2",
+    MissingActivityCounts: "this engine",
         "a node claims activities that it has no code for, and each claim counts as an attempt";
-    CompletionDroppedAfterOutage: "A5",
+    CompletionDroppedAfterOutage: "this engine",
         "the result of an activity is thrown away when the store is away for a second";
-    WorkKeptAtShutdown: "A6",
+    WorkKeptAtShutdown: "this engine",
         "a shutdown leaves aborted work under its lease";
-    SessionsPinnedByBatch: "A7",
+    SessionsPinnedByBatch: "this engine",
         "a batch claim takes more sessions than the node may serve";
-    LettersLostAtContinue: "A9",
+    QueueMessagesLostAtContinue: "this engine",
         "continue-as-new carries one unread queue message and drops the rest";
-    KeyPerAttempt: "A10",
+    KeyPerAttempt: "this engine",
         "each attempt of a retried activity has an idempotency key of its own";
-    LostLeaseBegins: "A11",
+    LostLeaseBegins: "this engine",
         "an activity that waited for its session begins though its lease is lost";
-    SecondCancelKills: "A12",
+    SecondCancelKills: "this engine",
         "a second request to cancel ends code that is winding down";
-    LateCancelKills: "A12",
+    LateCancelKills: "this engine",
         "a request to cancel that comes with the message that lets code continue as new ends it";
-    MessagesLostBetweenExecutions: "U1",
+    MessagesLostBetweenExecutions: "published engines",
         "messages that come between two executions are dropped";
-    ParentLostAtContinue: "U2",
+    ParentLostAtContinue: "published engines",
         "a child that continues as new forgets its parent";
-    CollisionUnanswered: "U3",
+    CollisionUnanswered: "published engines",
         "a child whose id is taken is never answered";
-    DroppedReaderTakes: "U4",
+    DroppedReaderTakes: "published engines",
         "a dropped read of a queue still takes a message";
-    SnapshotOfCurrent: "U6",
+    SnapshotOfCurrent: "published engines",
         "the key-values that replay begins with are those of the running execution";
-    CommitTakesLaterMessages: "U7",
+    CommitTakesLaterMessages: "published engines",
         "a commit takes messages with it that came after its claim";
-    RenewalEndsAtStop: "U9",
+    RenewalEndsAtStop: "published engines",
         "leases are not renewed any more while a shutdown lets work finish";
-    LatestVersionReplays: "U11",
+    LatestVersionReplays: "published engines",
         "replay runs the newest version instead of the recorded one";
-    DuplicateAccepted: "U14",
+    DuplicateAccepted: "published engines",
         "a completion that is delivered twice is recorded twice";
-    UnfencedCommit: "U18",
+    UnfencedCommit: "published engines",
         "a turn is committed without a check of its lease";
-    LapsedLeaseCounts: "U18",
+    LapsedLeaseCounts: "published engines",
         "the store takes writes of a lease that has lapsed";
-    NodeClockDecides: "U20",
+    NodeClockDecides: "published engines",
         "due times are computed by the node's clock";
-    CancelBeforeSchedule: "U22",
+    CancelBeforeSchedule: "published engines",
         "an activity that is scheduled and cancelled in one turn runs";
-    LostWakeUp: "U24",
+    LostWakeUp: "published engines",
         "a commit does not wake the claims that wait for its messages";
-    DroppedChildRunsOn: "U33",
+    DroppedChildRunsOn: "published engines",
         "a child whose future was dropped is not cancelled";
-    LeasesNotRenewed: "U28",
+    LeasesNotRenewed: "published engines",
         "a lease is not renewed after one failure";
-    CancelLeavesWork: "U22",
+    CancelLeavesWork: "published engines",
         "an activity that was cancelled stays queued";
-    DeleteLeavesMessages: "A1",
+    DeleteLeavesMessages: "this engine",
         "messages of a deleted instance reach the next one of its id";
-    OtherLifeAccepted: "A1",
+    OtherLifeAccepted: "this engine",
         "a completion of an earlier life of an id is accepted by a later one";
-    CancelLost: "U1",
+    CancelLost: "published engines",
         "a request to cancel that comes with other messages is dropped";
-    TagIgnored: "U24",
+    TagIgnored: "published engines",
         "a worker takes activities whose tag it does not serve";
-    SessionRunsTwice: "A7",
+    SessionRunsTwice: "this engine",
         "two activities of a session that belongs to one slot run at once";
-    ForgivenessForgotten: "A6",
+    ForgivenessForgotten: "this engine",
         "work that is given back uncounted is counted all the same";
-    KeyValuesLostAtContinue: "U6",
+    KeyValuesLostAtContinue: "published engines",
         "key-values do not outlive continue-as-new";
-    StatusLostAtContinue: "U2",
+    StatusLostAtContinue: "published engines",
         "the custom status does not outlive continue-as-new";
-    RefusalToEarlierLife: "A1",
+    RefusalToEarlierLife: "this engine",
         "the refusal of a child's start goes to an earlier life of its parent";
-    UnbornOutlivesParent: "A1",
+    UnbornOutlivesParent: "this engine",
         "a child that a deleted life of its parent asked for begins all the same";
-    TimeGoesBack: "U20",
+    TimeGoesBack: "published engines",
         "recorded time goes back when a clock does";
-    SpoiltTurnRests: "U7",
+    SpoiltTurnRests: "published engines",
         "messages of a turn that an outage spoilt rest, and later ones overtake them";
 }
 

@@ -42,7 +42,7 @@ pub use context::{
 };
 #[doc(hidden)]
 pub use context::{
-    AskLetter, AwaitedEnd, KeptReply, ReplyCount, is_reserved_key, reply_count_key, reply_key,
+    AskMessage, AwaitedEnd, KeptReply, ReplyCount, is_reserved_key, reply_count_key, reply_key,
     request_queue, view_key,
 };
 #[doc(hidden)]

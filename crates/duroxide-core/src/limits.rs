@@ -7,9 +7,9 @@ pub(crate) const EXCEEDS_LIMIT: &str = "exceeds limit";
 pub const MAX_CARRY_FORWARD_EVENTS: usize = 100;
 /// From this many unread queue messages on, code that waits for none of them leaves further ones in the queue. They
 /// would be recorded, and carried from execution to execution, without use.
-pub const HOLD_LETTERS_FROM: usize = 16;
+pub const HOLD_QUEUE_MESSAGES_FROM: usize = 16;
 /// The same for their size: from this many bytes of unread queue messages on.
-pub const HOLD_LETTERS_FROM_BYTES: usize = 65_536;
+pub const HOLD_QUEUE_MESSAGES_FROM_BYTES: usize = 65_536;
 /// Longest instance id, in bytes: what every store can index.
 pub const MAX_INSTANCE_ID_BYTES: usize = 1024;
 /// Largest custom status, in bytes.

@@ -60,7 +60,7 @@ impl SemverRange {
     }
 }
 
-/// What a dispatcher tells the store about the histories it can replay.
+/// Which histories a dispatcher can replay; it says so with each claim.
 #[derive(Debug, Clone)]
 pub struct DispatcherCapabilityFilter {
     /// Ranges of engine versions; a history is compatible if any range contains the version that began it.

@@ -97,9 +97,12 @@ fn value(key: &Ident, input: ParseStream<'_>) -> Result<LitStr> {
     input
         .parse::<Token![=]>()
         .and_then(|_| input.parse::<LitStr>())
-        .and_then(|text| match text.value().is_empty() {
-            true => Err(Error::new(text.span(), "empty")),
-            false => Ok(text),
+        .and_then(|text| {
+            if text.value().is_empty() {
+                Err(Error::new(text.span(), "empty"))
+            } else {
+                Ok(text)
+            }
         })
         .map_err(|e| Error::new(e.span(), format!("write `{key} = \"…\"` with a text in it")))
 }

@@ -176,9 +176,10 @@ impl Definition<'_> {
         let output = &self.shape.output;
         let names = parameter_names(signature);
         let types = self.shape.types();
-        let (receiver, own, life) = match self.shape.takes_self {
-            true => (quote!(&self,), quote!(self,), quote!('_)),
-            false => (quote!(), quote!(), quote!('static)),
+        let (receiver, own, life) = if self.shape.takes_self {
+            (quote!(&self,), quote!(self,), quote!('_))
+        } else {
+            (quote!(), quote!(), quote!('static))
         };
         quote! {
             #(#docs)*

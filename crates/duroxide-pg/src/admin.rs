@@ -191,7 +191,7 @@ impl PostgresProvider {
                     instance_id: row.try_get::<_, Option<String>>(2)?.map(text::shown),
                     payload: row.try_get(3)?,
                     reason: text::shown(row.try_get(4)?),
-                    set_aside_at: shown_ms(row.try_get(5)?),
+                    dead_lettered_at_ms: shown_ms(row.try_get(5)?),
                 })
             })
             .collect()

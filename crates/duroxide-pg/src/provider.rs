@@ -196,8 +196,12 @@ impl Provider for PostgresProvider {
         named(OPERATION)(self.store.write(Op::Commit(Box::new(commit))).await)
     }
 
-    async fn ack_holding_letters(&self, lock_token: &str, writes: TurnWrites) -> Answer<bool> {
-        const OPERATION: &str = "ack_holding_letters";
+    async fn ack_holding_queue_messages(
+        &self,
+        lock_token: &str,
+        writes: TurnWrites,
+    ) -> Answer<bool> {
+        const OPERATION: &str = "ack_holding_queue_messages";
         let commit = named(OPERATION)(Commit::new(lock_token, writes))?;
         let commit = Op::Commit(Box::new(commit.holding_letters()));
         named(OPERATION)(self.store.write(commit).await)?;
@@ -440,13 +444,13 @@ impl Provider for PostgresProvider {
         named("last_heartbeat")(self.last_said(call).await)
     }
 
-    async fn set_aside_messages(
+    async fn dead_letter_messages(
         &self,
         lock_token: &str,
         positions: &[usize],
         reason: &str,
     ) -> Answer<bool> {
-        named("set_aside_messages")(self.set_aside(lock_token, positions, reason).await)?;
+        named("dead_letter_messages")(self.set_aside(lock_token, positions, reason).await)?;
         Ok(true)
     }
 
@@ -460,8 +464,8 @@ impl Provider for PostgresProvider {
         Ok(true)
     }
 
-    async fn set_aside_work_item(&self, token: &str, reason: &str) -> Answer<bool> {
-        named("set_aside_work_item")(self.set_aside_activity(token, reason, true).await)?;
+    async fn dead_letter_work_item(&self, token: &str, reason: &str) -> Answer<bool> {
+        named("dead_letter_work_item")(self.set_aside_activity(token, reason, true).await)?;
         Ok(true)
     }
 

@@ -2,7 +2,7 @@
 //! here, by the rules that all stores share; the server makes sure that the instance is still the one that was judged.
 
 use duroxide_core::WorkItem;
-use duroxide_core::provider::{Incarnation, LetterOrigin, Requeue};
+use duroxide_core::provider::{DeadLetterOrigin, Incarnation, Requeue};
 use tokio_postgres::types::Type;
 
 use crate::args::Call;
@@ -16,11 +16,11 @@ use crate::wake::News;
 impl PostgresProvider {
     pub(crate) async fn requeue(&self, id: u64) -> Result<Requeue> {
         let Ok(id) = i64::try_from(id) else {
-            return Ok(Requeue::NoSuchLetter);
+            return Ok(Requeue::NoSuchDeadLetter);
         };
         loop {
             let Some((payload, origin)) = self.letter(id).await? else {
-                return Ok(Requeue::NoSuchLetter);
+                return Ok(Requeue::NoSuchDeadLetter);
             };
             let item = match codec::decode_work_item(&payload) {
                 Ok(item) => item,
@@ -43,7 +43,7 @@ impl PostgresProvider {
                     self.store.look(Look::BOTH, &[instance]);
                     return Ok(Requeue::Done);
                 }
-                Some("gone") => return Ok(Requeue::NoSuchLetter),
+                Some("gone") => return Ok(Requeue::NoSuchDeadLetter),
                 // The instance was deleted or began meanwhile: judge again.
                 Some(_) => {}
             }
@@ -51,14 +51,14 @@ impl PostgresProvider {
     }
 
     /// What the letter says, and what is known of it.
-    async fn letter(&self, id: i64) -> Result<Option<(String, LetterOrigin)>> {
+    async fn letter(&self, id: i64) -> Result<Option<(String, DeadLetterOrigin)>> {
         let sql = "SELECT payload, incarnation, answered FROM {s}.dead_letters WHERE id = $1";
         let rows = self.ask(sql, &[(&id, Type::INT8)]).await?;
         let Some(row) = rows.first() else {
             return Ok(None);
         };
-        let origin = LetterOrigin {
-            life: row
+        let origin = DeadLetterOrigin {
+            incarnation: row
                 .try_get::<_, Option<i64>>(1)?
                 .and_then(Incarnation::from_stored),
             answered: row.try_get(2)?,

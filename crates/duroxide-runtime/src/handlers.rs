@@ -285,7 +285,7 @@ impl Handlers {
     }
 
     /// Adds the code and the state of another collection. What both have is a mistake, which [`build`](Self::build)
-    /// tells.
+    /// reports.
     ///
     /// ```
     /// # use duroxide::{ActivityContext, ActivityRef, Handlers, activity_fn};

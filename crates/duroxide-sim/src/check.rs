@@ -4,8 +4,8 @@
 mod cancelled;
 mod effects;
 mod history;
-mod letters;
 mod outcome;
+mod queue_messages;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -57,7 +57,7 @@ pub async fn check(world: &Scene, is_done: bool) {
     if is_done {
         outcome::check(world, &instances).await;
         effects::check(world);
-        letters::check(world);
+        queue_messages::check(world);
         cancelled::check(world, &instances);
         leftovers(world, &instances).await;
     }

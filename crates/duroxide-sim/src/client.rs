@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use duroxide_core::limits::HOLD_LETTERS_FROM_BYTES;
+use duroxide_core::limits::HOLD_QUEUE_MESSAGES_FROM_BYTES;
 use duroxide_core::provider::{Provider, PruneOptions};
 use duroxide_core::{EventKind, Labels, StartExtras};
 use duroxide_runtime::{AskError, Client, ClientError, OrchestrationStatus};
@@ -23,7 +23,7 @@ use crate::sim::Sim;
 pub struct LifeLog {
     pub started_ms: Option<u64>,
     /// Queue messages in the order they were sent, with whether they were acknowledged.
-    pub letters: Vec<(String, bool)>,
+    pub queue_messages: Vec<(String, bool)>,
     /// What the client saw at the end.
     pub outcome: Option<OrchestrationStatus>,
     pub ended_ms: Option<u64>,
@@ -59,7 +59,7 @@ pub fn is_cancelled(outcome: &OrchestrationStatus) -> bool {
 /// Pause before a call is done again.
 pub(crate) const AGAIN: Duration = Duration::from_millis(200);
 /// How long a call may take that is done again otherwise.
-const PATIENCE: Duration = Duration::from_secs(20);
+const CALL_MAX: Duration = Duration::from_secs(20);
 
 impl RootClient {
     /// The path of a life's program.
@@ -121,7 +121,7 @@ impl RootClient {
         self.log(|log| log.started_ms = Some(self.sim.now_ms()));
         let doings = async {
             futures_util::join!(
-                self.letters(number, life, &expected),
+                self.queue_messages(number, life, &expected),
                 self.signals(life.signal_pause, &expected),
                 self.ends(life),
                 self.looks(life),
@@ -184,7 +184,7 @@ impl RootClient {
     async fn retry(&self) {
         let id = &self.plan.id;
         loop {
-            match tokio::time::timeout(PATIENCE, self.client.retry_instance(id)).await {
+            match tokio::time::timeout(CALL_MAX, self.client.retry_instance(id)).await {
                 Ok(Ok(rewind)) => {
                     self.sim.note(format_args!("retry {id} acknowledged"));
                     let wait = Duration::from_secs(60);
@@ -222,36 +222,32 @@ impl RootClient {
     /// Makes the queue messages of some instances so long that one of them unread is enough: the store keeps the
     /// others.
     fn padding(&self) -> String {
-        match self
-            .plan
-            .id
-            .bytes()
-            .last()
-            .is_some_and(|last| last % 3 == 0)
-        {
-            true => "x".repeat(HOLD_LETTERS_FROM_BYTES),
-            false => String::new(),
+        let last = self.plan.id.bytes().last();
+        if last.is_some_and(|last| last % 3 == 0) {
+            "x".repeat(HOLD_QUEUE_MESSAGES_FROM_BYTES)
+        } else {
+            String::new()
         }
     }
 
     /// Sends what the program reads, one message after the other.
-    async fn letters(&self, number: usize, life: &LifePlan, expected: &Expected) {
+    async fn queue_messages(&self, number: usize, life: &LifePlan, expected: &Expected) {
         let steps = life.program.steps.iter();
-        let perhaps = steps.filter(|step| matches!(step, Step::LetterOrTimer(_)));
-        let count = expected.letters + perhaps.count();
+        let perhaps = steps.filter(|step| matches!(step, Step::DequeueOrTimer(_)));
+        let count = expected.queue_messages + perhaps.count();
         for seq in 0..count {
-            tokio::time::sleep(life.letter_pause).await;
+            tokio::time::sleep(life.message_pause).await;
             for again in 0.. {
-                let letter = format!("{number}-{seq}.{again}{}", self.padding());
+                let message = format!("{number}-{seq}.{again}{}", self.padding());
                 // It may be taken before its sender hears that it was stored.
-                self.log(|log| log.letters.push((letter.clone(), false)));
+                self.log(|log| log.queue_messages.push((message.clone(), false)));
                 let sent = self
                     .client
-                    .enqueue_event(&self.plan.id, QUEUE, letter)
+                    .enqueue_event(&self.plan.id, QUEUE, message)
                     .await;
                 let is_sent = self.is_acknowledged("enqueue", sent);
                 if is_sent {
-                    self.log(|log| log.letters.last_mut().expect("just pushed").1 = true);
+                    self.log(|log| log.queue_messages.last_mut().expect("just pushed").1 = true);
                     break;
                 }
                 tokio::time::sleep(AGAIN).await;
@@ -339,7 +335,7 @@ impl RootClient {
         F: Future<Output = Result<bool, ClientError>>,
     {
         loop {
-            match tokio::time::timeout(PATIENCE, call()).await {
+            match tokio::time::timeout(CALL_MAX, call()).await {
                 Ok(Ok(_)) => return,
                 Ok(Err(error)) if !error.is_retryable() => return,
                 Ok(Err(_)) | Err(_) => tokio::time::sleep(AGAIN).await,
@@ -354,7 +350,7 @@ impl RootClient {
         for request in 0..expected.answers {
             loop {
                 let ask = self.client.ask::<u32, u32>(id, REQUEST, &request);
-                let ask = ask.id(format!("{number}-{request}")).timeout(PATIENCE);
+                let ask = ask.id(format!("{number}-{request}")).timeout(CALL_MAX);
                 match ask.await {
                     Ok(reply) if reply == 2 * request => break,
                     Ok(reply) => {

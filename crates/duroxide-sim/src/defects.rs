@@ -71,7 +71,7 @@ fn hunt_one(defect: Defect, seeds_max: u64) -> Hunt {
 #[must_use]
 pub fn table(hunts: &[Hunt]) -> String {
     let mut text =
-        "| defect | seen as | seeds needed | first sign |\n|---|---|---|---|\n".to_owned();
+        "| defect | seen in | seeds needed | first sign |\n|---|---|---|---|\n".to_owned();
     for hunt in hunts {
         let (seen, what) = hunt.defect.describe();
         let seeds = hunt

@@ -58,11 +58,11 @@ fn plain(error: &ProviderError) -> &'static str {
 }
 
 /// A call that takes this long may cost a lease.
-const LONG: Duration = Duration::from_millis(400);
+const LEASE_RISK: Duration = Duration::from_millis(400);
 
 impl Way {
     async fn takes(&self, time: Duration) {
-        if time >= LONG {
+        if time >= LEASE_RISK {
             self.sim.disturb(self.node, time);
         }
         self.sim.wait(time).await;

@@ -13,7 +13,7 @@ pub struct Features {
 }
 
 /// The place of queue messages among the weights.
-const LETTERS: usize = 5;
+const DEQUEUES: usize = 5;
 
 impl Features {
     /// A random choice.
@@ -22,9 +22,11 @@ impl Features {
         for (at, weight) in weights.iter_mut().enumerate() {
             // Continuing and reading messages meanwhile is where engines of this kind lose things.
             let likely = matches!(at, 0 | 5 | 12);
-            *weight = match rng.chance(if likely { 850 } else { 550 }) {
-                true => rng.between(1, 6) as u32,
-                false => 0,
+            let is_drawn = rng.chance(if likely { 850 } else { 550 });
+            *weight = if is_drawn {
+                rng.between(1, 6) as u32
+            } else {
+                0
             };
         }
         weights[0] = weights[0].max(1);
@@ -37,8 +39,8 @@ impl Features {
 
     /// The same without queue messages.
     #[must_use]
-    pub fn without_letters(mut self) -> Self {
-        self.weights[LETTERS] = 0;
+    pub fn without_dequeues(mut self) -> Self {
+        self.weights[DEQUEUES] = 0;
         self
     }
 
@@ -74,9 +76,10 @@ fn program(rng: &mut Rng, features: &Features, size: usize, depth: u8, is_root: 
         }
         steps.push(step);
     }
-    let ending = match rng.chance(120) {
-        true => Ending::Fails,
-        false => Ending::Returns,
+    let ending = if rng.chance(120) {
+        Ending::Fails
+    } else {
+        Ending::Returns
     };
     Program {
         steps,
@@ -103,9 +106,9 @@ fn step(rng: &mut Rng, features: &Features, depth: u8, is_root: bool) -> Step {
         3 => Step::Race(op(rng, depth, false), op(rng, depth, false)),
         4 => Step::Dropped(op(rng, depth, false)),
         5 if is_root => match rng.below(10) {
-            0..=2 => Step::LetterOrTimer(rng.between(1, 4_000) as u32),
+            0..=2 => Step::DequeueOrTimer(rng.between(1, 4_000) as u32),
             3 => Step::OvertakenReader,
-            _ => Step::Letters(1 + rng.below(4) as u8),
+            _ => Step::Dequeue(1 + rng.below(4) as u8),
         },
         6 => Step::KvAdd(rng.below(3) as u8),
         7 => Step::KvClear(rng.below(3) as u8),
@@ -134,10 +137,13 @@ fn op(rng: &mut Rng, depth: u8, is_root: bool) -> Op {
         15 | 16 if depth > 0 => Op::Child(child(rng, depth)),
         17 if depth > 0 => Op::NamedChild(child(rng, depth)),
         18 => Op::Guid,
-        19 => match rng.chance(600) {
-            true => Op::Collide,
-            false => Op::Now,
-        },
+        19 => {
+            if rng.chance(600) {
+                Op::Collide
+            } else {
+                Op::Now
+            }
+        }
         20 | 21 => Op::InPlace(rng.chance(300)),
         _ => Op::Work(Job::Quick),
     }
@@ -154,10 +160,13 @@ fn job(rng: &mut Rng) -> Job {
         5 | 6 => Job::Slow(rng.between(1, 3_000) as u32),
         7 | 8 => Job::Slow(rng.between(1_000, 20_000) as u32),
         9 => Job::Fails,
-        10 => match rng.chance(700) {
-            true => Job::Flaky(1 + rng.below(3) as u8),
-            false => Job::Stuck,
-        },
+        10 => {
+            if rng.chance(700) {
+                Job::Flaky(1 + rng.below(3) as u8)
+            } else {
+                Job::Stuck
+            }
+        }
         _ => Job::Panics,
     }
 }

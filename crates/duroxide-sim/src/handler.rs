@@ -6,7 +6,7 @@ use duroxide_core::{Either2, OrchestrationContext};
 
 use crate::operations::{self, begin, mail};
 use crate::program::{
-    AWAITED, Ending, Job, LETTERS, ORCHESTRATION, Op, QUEUE, REQUEST, Run, Step, VERSIONS,
+    AWAITED, Ending, Job, ORCHESTRATION, Op, QUEUE, REQUEST, Run, Step, TAKEN, VERSIONS,
 };
 
 /// Runs a program, as the handler of this version.
@@ -57,14 +57,14 @@ async fn body(ctx: &OrchestrationContext, mut run: Run, version: usize) -> Resul
     }
     match run.program.ending {
         Ending::Returns => {
-            let letters = run.letters.join(",");
-            Ok(format!("{}:{}{LETTERS}{letters}", run.life, run.log))
+            let messages = run.queue_messages.join(",");
+            Ok(format!("{}:{}{TAKEN}{messages}", run.life, run.log))
         }
         Ending::Fails => Err(format!("{}:{}", run.life, run.log)),
         Ending::FailsUntil(attempt) if attempt_of(&ctx.instance_id()) < attempt => {
             Err("not yet".to_owned())
         }
-        Ending::FailsUntil(_) => Ok(format!("{}:{}{LETTERS}", run.life, run.log)),
+        Ending::FailsUntil(_) => Ok(format!("{}:{}{TAKEN}", run.life, run.log)),
         Ending::Waits => {
             ctx.schedule_wait("never").await;
             Err("a signal came that nobody sent".to_owned())
@@ -106,20 +106,20 @@ async fn take(ctx: &OrchestrationContext, run: &mut Run, step: Step, label: Stri
             drop(begin(ctx, &op, &format!("{label}d")));
             "dropped".to_owned()
         }
-        Step::Letters(count) => {
+        Step::Dequeue(count) => {
             for _ in 0..count {
-                run.letters.push(ctx.dequeue_event(QUEUE).await);
+                run.queue_messages.push(ctx.dequeue_event(QUEUE).await);
             }
-            format!("{count} letters")
+            format!("{count} messages")
         }
         Step::Keyed(count) => operations::keyed(ctx, run.life, count).await,
-        Step::LetterOrTimer(ms) => {
+        Step::DequeueOrTimer(ms) => {
             let timer = ctx.schedule_timer(Duration::from_millis(ms.into()));
             let first = ctx.select2(ctx.dequeue_event(QUEUE), timer).await;
-            if let Either2::First(letter) = first {
-                run.letters.push(letter);
+            if let Either2::First(message) = first {
+                run.queue_messages.push(message);
             }
-            "letter or timer".to_owned()
+            "message or timer".to_owned()
         }
         Step::OvertakenReader => {
             let older = ctx.dequeue_event(QUEUE);
@@ -127,7 +127,7 @@ async fn take(ctx: &OrchestrationContext, run: &mut Run, step: Step, label: Stri
             drop(older);
             // What the older reader would have got goes to the next.
             let first = ctx.dequeue_event(QUEUE).await;
-            run.letters.extend([first, second]);
+            run.queue_messages.extend([first, second]);
             "overtaken".to_owned()
         }
         Step::Detach(program) => {

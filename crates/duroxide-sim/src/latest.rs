@@ -59,9 +59,10 @@ fn retried_child(rng: &mut Rng) -> Step {
         ..Program::default()
     };
     let child = Op::RetriedChild(program, 1 + rng.below(4) as u8);
-    match rng.chance(250) {
-        true => Step::Race(child, Op::Timer(rng.between(1, 3_000) as u32)),
-        false => Step::Do(child),
+    if rng.chance(250) {
+        Step::Race(child, Op::Timer(rng.between(1, 3_000) as u32))
+    } else {
+        Step::Do(child)
     }
 }
 
@@ -78,9 +79,12 @@ fn without_work(rng: &mut Rng) -> Step {
 /// An instance that is started again under another id when it has ended. It begins with the input of the last
 /// execution, and with none of what the instance kept beside: it looks at neither.
 fn restarted(rng: &mut Rng) -> RootPlan {
-    let mut step = || match rng.chance(500) {
-        true => Step::Do(Op::Timer(rng.between(0, 4_000) as u32)),
-        false => Step::Do(Op::Guid),
+    let mut step = || {
+        if rng.chance(500) {
+            Step::Do(Op::Timer(rng.between(0, 4_000) as u32))
+        } else {
+            Step::Do(Op::Guid)
+        }
     };
     let (first, second) = (step(), step());
     let mut life = plain_life(first, Duration::ZERO);

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::program::{Ending, Job, LETTERS, Op, Program, Step, answer};
+use crate::program::{Ending, Job, Op, Program, Step, TAKEN, answer};
 
 /// What one root program does, its children included.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Expected {
     /// Signals it waits for.
     pub signals: Vec<String>,
     /// Queue messages it takes for certain.
-    pub letters: usize,
+    pub queue_messages: usize,
     pub labels: BTreeMap<String, String>,
     /// Requests it answers.
     pub answers: u32,
@@ -55,7 +55,7 @@ pub fn expect(life: u32, path: &str, program: &Program) -> Expected {
         expected.may_run.insert(format!("{path}.put-right"));
     }
     expected.result = match program.ending {
-        Ending::Returns | Ending::FailsUntil(_) => Some(Ok(format!("{life}:{log}{LETTERS}"))),
+        Ending::Returns | Ending::FailsUntil(_) => Some(Ok(format!("{life}:{log}{TAKEN}"))),
         Ending::Fails => Some(Err(format!("{life}:{log}"))),
         Ending::Waits => None,
     };
@@ -94,9 +94,9 @@ impl Expected {
                 }
                 "dropped".to_owned()
             }
-            Step::Letters(count) => {
-                self.letters += usize::from(*count);
-                format!("{count} letters")
+            Step::Dequeue(count) => {
+                self.queue_messages += usize::from(*count);
+                format!("{count} messages")
             }
             Step::Keyed(count) => {
                 let first = self.keyed;
@@ -105,10 +105,10 @@ impl Expected {
                 format!("keyed {}", taken.join("+"))
             }
             Step::OvertakenReader => {
-                self.letters += 2;
+                self.queue_messages += 2;
                 "overtaken".to_owned()
             }
-            Step::LetterOrTimer(_) => "letter or timer".to_owned(),
+            Step::DequeueOrTimer(_) => "message or timer".to_owned(),
             Step::Detach(program) => {
                 let path = format!("{label}~");
                 let expected = expect(life, &path, program);

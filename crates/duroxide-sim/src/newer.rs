@@ -40,13 +40,14 @@ impl Plan {
             life.program.steps.retain(|step| !needs_client(step));
             life.program.ending = Ending::Returns;
             let after = rng.millis(0, 20_000);
-            life.end = match rng.chance(300) {
-                true => LifeEnd::Terminate { after },
-                false => LifeEnd::Cancel {
+            life.end = if rng.chance(300) {
+                LifeEnd::Terminate { after }
+            } else {
+                LifeEnd::Cancel {
                     after,
                     times: 1 + rng.below(3) as u8,
                     pause: rng.millis(0, 9_000),
-                },
+                }
             };
             life.retries = true;
         }
@@ -59,8 +60,8 @@ impl Plan {
 fn needs_client(step: &Step) -> bool {
     let awaits = |op: &Op| matches!(op, Op::Signal);
     match step {
-        Step::Letters(_)
-        | Step::LetterOrTimer(_)
+        Step::Dequeue(_)
+        | Step::DequeueOrTimer(_)
         | Step::OvertakenReader
         | Step::Mail(_)
         | Step::Answer => true,
@@ -114,9 +115,10 @@ fn short(rng: &mut Rng) -> Program {
     }
     Program {
         steps,
-        ending: match rng.chance(250) {
-            true => Ending::Fails,
-            false => Ending::Returns,
+        ending: if rng.chance(250) {
+            Ending::Fails
+        } else {
+            Ending::Returns
         },
         ..Program::default()
     }

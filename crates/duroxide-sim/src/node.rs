@@ -56,9 +56,10 @@ pub async fn start(
     let name = format!("node{number}.{life}");
     let group = sim.group(name.clone());
     let code = plan.code[life.min(plan.code.len() - 1)];
-    let code = match sim.healed.is_cancelled() {
-        true => Code::ALL,
-        false => code,
+    let code = if sim.healed.is_cancelled() {
+        Code::ALL
+    } else {
+        code
     };
     sim.set_sessions_max(&name, plan.sessions_max);
     sim.note(format_args!("{name} starts with {code:?}"));
@@ -86,9 +87,10 @@ pub async fn start(
 }
 
 fn options(plan: &NodePlan, number: usize) -> RuntimeOptions {
-    let tags = match plan.serves_tag {
-        true => TagFilter::default_and([TAG]),
-        false => TagFilter::DefaultOnly,
+    let tags = if plan.serves_tag {
+        TagFilter::default_and([TAG])
+    } else {
+        TagFilter::DefaultOnly
     };
     RuntimeOptions {
         orchestration_concurrency: plan.slots,
@@ -104,9 +106,10 @@ fn options(plan: &NodePlan, number: usize) -> RuntimeOptions {
         session_lock_renewal_buffer: Duration::from_secs(3),
         worker_tag_filter: tags,
         worker_node_id: plan.stable_id.then(|| format!("node{number}")),
-        on_divergence: match plan.blocks {
-            true => OnDivergence::Block,
-            false => OnDivergence::Fail,
+        on_divergence: if plan.blocks {
+            OnDivergence::Block
+        } else {
+            OnDivergence::Fail
         },
         max_attempts: MAX_ATTEMPTS,
         // Signs of life carry what differs from run to run: the process and a random id.
@@ -171,10 +174,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         let now_ms = self.sim.now_ms();
         self.sim.effects.end(self.number, now_ms, self.is_finished);
-        let how = match self.is_finished {
-            true => "done",
-            false => "given up",
-        };
+        let how = if self.is_finished { "done" } else { "given up" };
         self.sim.note(format_args!("activity {} {how}", self.label));
     }
 }

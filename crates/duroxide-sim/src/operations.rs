@@ -16,10 +16,10 @@ type Seen<'a> = Pin<Box<dyn Future<Output = String> + Send + 'a>>;
 pub(crate) async fn keyed(ctx: &OrchestrationContext, life: u32, count: u8) -> String {
     let mut taken = Vec::new();
     for _ in 0..count {
-        let letter = ctx.receive::<String>(KEYED).await;
-        let letter = letter.unwrap_or_else(|error| error.to_string());
-        let own = letter.strip_prefix(&format!("{life}-"));
-        taken.push(own.map_or_else(|| format!("not for this life: {letter}"), str::to_owned));
+        let message = ctx.receive::<String>(KEYED).await;
+        let message = message.unwrap_or_else(|error| error.to_string());
+        let own = message.strip_prefix(&format!("{life}-"));
+        taken.push(own.map_or_else(|| format!("not for this life: {message}"), str::to_owned));
     }
     format!("keyed {}", taken.join("+"))
 }
@@ -35,8 +35,8 @@ pub(crate) async fn mail(ctx: &OrchestrationContext, label: &str, count: u8) -> 
         }
     }
     for _ in 0..count {
-        let letter = ctx.receive::<u8>(&queue).await;
-        taken.push(letter.map_or_else(|_| "?".to_owned(), |n| n.to_string()));
+        let message = ctx.receive::<u8>(&queue).await;
+        taken.push(message.map_or_else(|_| "?".to_owned(), |n| n.to_string()));
     }
     taken.join("")
 }
@@ -104,9 +104,10 @@ pub(crate) fn begin<'a>(ctx: &'a OrchestrationContext, op: &Op, label: &str) -> 
         Op::InPlace(fails) => {
             let fails = *fails;
             let asked = ctx.run("in-place", move || async move {
-                match fails {
-                    true => Err("fails in place".to_owned()),
-                    false => Ok(7_u32),
+                if fails {
+                    Err("fails in place".to_owned())
+                } else {
+                    Ok(7_u32)
                 }
             });
             Box::pin(async move {

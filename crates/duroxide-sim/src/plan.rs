@@ -73,7 +73,7 @@ pub struct LifePlan {
     /// The client starts it this long after the run, or the life before, began.
     pub start_after: Duration,
     /// Pauses between the queue messages it sends.
-    pub letter_pause: Duration,
+    pub message_pause: Duration,
     /// Pauses between its looks for signals that are waited for.
     pub signal_pause: Duration,
     pub end: LifeEnd,
@@ -217,9 +217,10 @@ impl Plan {
         let nodes: Vec<NodePlan> = nodes.collect();
         let features = Features::draw(&mut rng);
         // Messages of a blocked instance rest, and later ones may overtake them.
-        let features = match blocks {
-            true => features.without_letters(),
-            false => features,
+        let features = if blocks {
+            features.without_dequeues()
+        } else {
+            features
         };
         let roots = 1 + rng.below(5);
         let roots = (0..roots).map(|at| root(&mut rng, &features, at)).collect();
@@ -246,20 +247,24 @@ impl Plan {
 
 fn node(rng: &mut Rng, at: usize, blocks: bool) -> NodePlan {
     // Some node always has everything, so that nothing waits for code that never comes.
-    let code = |rng: &mut Rng| match at == 0 || rng.chance(600) {
-        true => Code::ALL,
-        false => Code {
-            versions: *rng.pick(&[[true, false], [false, true], [false, false], [true, true]]),
-            rare_work: rng.chance(500),
-            is_broken: blocks && rng.chance(500),
-        },
+    let code = |rng: &mut Rng| {
+        if at == 0 || rng.chance(600) {
+            Code::ALL
+        } else {
+            Code {
+                versions: *rng.pick(&[[true, false], [false, true], [false, false], [true, true]]),
+                rare_work: rng.chance(500),
+                is_broken: blocks && rng.chance(500),
+            }
+        }
     };
     let lease = |rng: &mut Rng| Duration::from_millis(*rng.pick(&[1_500, 3_000, 5_000, 10_000]));
     NodePlan {
         code: (0..3).map(|_| code(rng)).collect(),
-        skew_ms: match rng.chance(250) {
-            true => *rng.pick(&[-3_600_000, -30_000, 2_000, 3_600_000]),
-            false => 0,
+        skew_ms: if rng.chance(250) {
+            *rng.pick(&[-3_600_000, -30_000, 2_000, 3_600_000])
+        } else {
+            0
         },
         slots: *rng.pick(&[1, 2, 4, 64]),
         sticky: *rng.pick(&[0, 1, 1024, 1024]),
@@ -273,10 +278,7 @@ fn node(rng: &mut Rng, at: usize, blocks: bool) -> NodePlan {
 }
 
 fn root(rng: &mut Rng, features: &Features, at: usize) -> RootPlan {
-    let lives = match rng.chance(350) {
-        true => 2 + rng.below(2),
-        false => 1,
-    };
+    let lives = if rng.chance(350) { 2 + rng.below(2) } else { 1 };
     RootPlan {
         id: format!("i{at}"),
         lives: (0..lives).map(|_| life(rng, features)).collect(),
@@ -303,7 +305,7 @@ fn life(rng: &mut Rng, features: &Features) -> LifePlan {
     LifePlan {
         program,
         start_after: rng.millis(0, 20_000),
-        letter_pause: rng.millis(0, 5_000),
+        message_pause: rng.millis(0, 5_000),
         signal_pause: SIGNAL_PAUSE,
         end,
         prunes: rng.chance(200),
@@ -327,15 +329,19 @@ const FRAGILE: &[&str] = &[
 
 fn rates(rng: &mut Rng) -> Rates {
     let is_laggy = rng.chance(200);
-    let mut rate = |often: u32, most: u64| match rng.chance(often) {
-        true => rng.between(1, most) as u32,
-        false => 0,
+    let mut rate = |often: u32, most: u64| {
+        if rng.chance(often) {
+            rng.between(1, most) as u32
+        } else {
+            0
+        }
     };
     Rates {
         slow: rate(700, 300),
-        late: match is_laggy {
-            true => rate(1_000, 300),
-            false => rate(350, 20),
+        late: if is_laggy {
+            rate(1_000, 300)
+        } else {
+            rate(350, 20)
         },
         late_ms: if is_laggy { 1_200 } else { 60_000 },
         fails_before: rate(500, 60),
@@ -345,9 +351,10 @@ fn rates(rng: &mut Rng) -> Rates {
         deaf: rate(250, 300),
         double: rate(300, 200),
         garbage: rate(200, 200),
-        only: match rng.chance(200) {
-            true => std::slice::from_ref(rng.pick(FRAGILE)),
-            false => &[],
+        only: if rng.chance(200) {
+            std::slice::from_ref(rng.pick(FRAGILE))
+        } else {
+            &[]
         },
     }
 }
@@ -368,16 +375,19 @@ fn nemesis(rng: &mut Rng, nodes: usize, heal_at: Duration) -> Vec<Strike> {
                     grace: Duration::from_millis(*rng.pick(&[0, 50, 1_000, 6_000, 25_000])),
                     down,
                 },
-                4 => match rng.chance(500) {
-                    true => Nemesis::Pause {
-                        node,
-                        length: rng.millis(100, 40_000),
-                    },
-                    false => Nemesis::Partition {
-                        node,
-                        length: rng.millis(10, 40_000),
-                    },
-                },
+                4 => {
+                    if rng.chance(500) {
+                        Nemesis::Pause {
+                            node,
+                            length: rng.millis(100, 40_000),
+                        }
+                    } else {
+                        Nemesis::Partition {
+                            node,
+                            length: rng.millis(10, 40_000),
+                        }
+                    }
+                }
                 _ => Nemesis::Outage {
                     length: rng.millis(5, 60_000),
                 },

@@ -11,7 +11,7 @@ pub const ORCHESTRATION: &str = "program";
 /// The activity that every node has, and the one that some lack.
 pub const WORK: &str = "work";
 pub const RARE_WORK: &str = "rare-work";
-pub const QUEUE: &str = "letters";
+pub const QUEUE: &str = "messages";
 /// The queue of messages with keys.
 pub const KEYED: &str = "keyed";
 /// What clients ask for.
@@ -19,7 +19,7 @@ pub const REQUEST: &str = "double";
 /// The orchestration with its types.
 pub const AWAITED: OrchestrationRef<String, String> = OrchestrationRef::new(ORCHESTRATION);
 /// What separates the text of a program that returned from the queue messages it took.
-pub const LETTERS: &str = "|letters:";
+pub const TAKEN: &str = "|taken:";
 pub const VERSIONS: [&str; 2] = ["1.0.0", "2.0.0"];
 /// A tag that only some workers serve.
 pub const TAG: &str = "gpu";
@@ -77,11 +77,11 @@ pub enum Step {
     /// Scheduled and dropped in one turn.
     Dropped(Op),
     /// Takes this many queue messages; only in roots.
-    Letters(u8),
+    Dequeue(u8),
     /// Takes this many queue messages that have keys, and come more than once; only in roots.
     Keyed(u8),
     /// Takes a queue message unless a timer is quicker; only in roots.
-    LetterOrTimer(u32),
+    DequeueOrTimer(u32),
     /// Two readers of the queue, of which the older is dropped before it has read; only in roots.
     OvertakenReader,
     KvAdd(u8),
@@ -140,7 +140,7 @@ pub struct Run {
     /// What was seen so far.
     pub log: String,
     /// Queue messages that were taken.
-    pub letters: Vec<String>,
+    pub queue_messages: Vec<String>,
     pub program: Program,
 }
 
@@ -153,7 +153,7 @@ impl Run {
             path: path.into(),
             at: 0,
             log: String::new(),
-            letters: Vec::new(),
+            queue_messages: Vec::new(),
             program,
         }
     }

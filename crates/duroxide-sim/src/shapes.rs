@@ -41,7 +41,7 @@ impl Plan {
         let pause = rng.millis(60, 400);
         self.roots.push(RootPlan {
             id: "late".to_owned(),
-            lives: vec![plain_life(Step::Letters(40), pause)],
+            lives: vec![plain_life(Step::Dequeue(40), pause)],
         });
         // One node, which has the newer state in memory when the late answer comes.
         self.nodes.truncate(1);
@@ -127,21 +127,21 @@ impl Plan {
         let pause = Duration::from_millis(300);
         self.roots.push(RootPlan {
             id: "spoilt".to_owned(),
-            lives: vec![plain_life(Step::Letters(20), pause)],
+            lives: vec![plain_life(Step::Dequeue(20), pause)],
         });
         self.rates.fails_before = 850;
         self.rates.only = &["ack_orchestration_item"];
     }
 }
 
-pub(crate) fn plain_life(step: Step, letter_pause: Duration) -> LifePlan {
+pub(crate) fn plain_life(step: Step, message_pause: Duration) -> LifePlan {
     LifePlan {
         program: Program {
             steps: vec![step],
             ..Program::default()
         },
         start_after: Duration::from_millis(10),
-        letter_pause,
+        message_pause,
         signal_pause: SIGNAL_PAUSE,
         end: LifeEnd::Alone,
         prunes: false,

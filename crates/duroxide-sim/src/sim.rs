@@ -248,9 +248,10 @@ impl Sim {
 
     pub fn set_partitioned(&self, node: usize, cut: bool) {
         let mut weather = lock(&self.weather);
-        match cut {
-            true => drop(weather.partitioned.insert(node)),
-            false => drop(weather.partitioned.remove(&node)),
+        if cut {
+            drop(weather.partitioned.insert(node))
+        } else {
+            drop(weather.partitioned.remove(&node))
         }
     }
 
@@ -377,9 +378,10 @@ impl Sim {
         } else if rng.chance(rates.never) {
             Fault::Never
         } else if rng.chance(rates.late) {
-            match rng.chance(500) {
-                true => Fault::Slow(rng.millis(100, rates.late_ms), Duration::ZERO),
-                false => Fault::Slow(Duration::ZERO, rng.millis(100, rates.late_ms)),
+            if rng.chance(500) {
+                Fault::Slow(rng.millis(100, rates.late_ms), Duration::ZERO)
+            } else {
+                Fault::Slow(Duration::ZERO, rng.millis(100, rates.late_ms))
             }
         } else if rng.chance(rates.slow) {
             Fault::Slow(rng.millis(0, 30), rng.millis(0, 30))

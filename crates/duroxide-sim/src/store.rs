@@ -210,10 +210,12 @@ impl Ends {
                     if let After::QuietMs(rest_ms) | After::DelayMs(rest_ms) = after {
                         ends.rested.push((lease.clone(), (*rest_ms).min(DAY_MS)));
                     }
-                    match forgive {
-                        true => ends.forgiven.push(lease.clone()),
-                        false => ends.counted.push(lease.clone()),
-                    }
+                    let given_back = if *forgive {
+                        &mut ends.forgiven
+                    } else {
+                        &mut ends.counted
+                    };
+                    given_back.push(lease.clone());
                     ends.ended.push(lease.clone());
                 }
                 Operation::Renew { lease, lease_ms } => {
@@ -317,9 +319,10 @@ impl AtomicOps for SimStore {
     }
 
     fn watch(&self, topic: &str) -> Option<TopicWatch> {
-        match self.sim.is_deaf() {
-            true => self.inner.watch(&format!("nobody speaks of {topic}")),
-            false => self.inner.watch(topic),
+        if self.sim.is_deaf() {
+            self.inner.watch(&format!("nobody speaks of {topic}"))
+        } else {
+            self.inner.watch(topic)
         }
     }
 }

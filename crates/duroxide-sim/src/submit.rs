@@ -49,7 +49,7 @@ impl RootClient {
     /// Sends each message with a key until it is acknowledged, and some once more.
     pub(crate) async fn keyed(&self, number: usize, life: &LifePlan, expected: &Expected) {
         for seq in 0..expected.keyed {
-            tokio::time::sleep(life.letter_pause).await;
+            tokio::time::sleep(life.message_pause).await;
             let message = format!("{number}-{seq}");
             let mut left = 1 + self.sim.draw(|rng| rng.below(2));
             while left > 0 {

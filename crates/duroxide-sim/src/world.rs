@@ -22,7 +22,7 @@ use crate::sim::Sim;
 use crate::store::SimStore;
 
 /// How long everything may take once nothing goes wrong any more.
-const PATIENCE: Duration = Duration::from_secs(30 * 60);
+const RECOVERY_MAX: Duration = Duration::from_secs(30 * 60);
 /// How long what clients do not wait for may take after that.
 const SETTLING: Duration = Duration::from_secs(10 * 60);
 /// How long after that renewals are made up for.
@@ -93,7 +93,7 @@ async fn simulate(plan: &Plan, traced: bool) -> Report {
     let done = move || over.is_over.load(Ordering::Relaxed) || scheduler.polls() > POLLS_MAX;
     sim.scheduler.run(done).await;
     if sim.scheduler.polls() > POLLS_MAX {
-        sim.violation(format!("does not come to rest after {POLLS_MAX} polls"));
+        sim.violation(format!("does not settle after {POLLS_MAX} polls"));
     }
     sim.scheduler.clear();
     let (hash, timeline) = sim.timeline();
@@ -163,7 +163,7 @@ impl World {
         self.strike().await;
         let all = self.clients.len() as u64;
         let is_done = self
-            .within(PATIENCE, || finished.load(Ordering::Relaxed) == all)
+            .within(RECOVERY_MAX, || finished.load(Ordering::Relaxed) == all)
             .await;
         if is_done {
             self.settle().await;
@@ -284,13 +284,13 @@ impl World {
                 self.sim.scheduler.kill(life.group);
                 self.sim.disturb(node, down);
                 drop(life);
-                self.rest(down).await;
+                self.pause(down).await;
                 self.start(node).await;
             }
             Nemesis::Deploy { node, grace, down } => {
                 let Some(life) = self.take(node) else { return };
                 self.shut_down(node, life, grace).await;
-                self.rest(down).await;
+                self.pause(down).await;
                 self.start(node).await;
             }
             Nemesis::Pause { node, length } => {
@@ -300,7 +300,7 @@ impl World {
                 };
                 self.sim.scheduler.pause(group);
                 self.sim.disturb(node, length);
-                self.rest(length).await;
+                self.pause(length).await;
                 self.sim.scheduler.resume(group);
             }
             Nemesis::Partition { node, length } => {
@@ -308,7 +308,7 @@ impl World {
                 if length > self.harmless(node) {
                     self.sim.disturb(node, length + SLACK);
                 }
-                self.rest(length).await;
+                self.pause(length).await;
                 self.sim.set_partitioned(node, false);
             }
             Nemesis::Outage { length } => {
@@ -318,7 +318,7 @@ impl World {
                         self.sim.disturb(node, length + SLACK);
                     }
                 }
-                self.rest(length).await;
+                self.pause(length).await;
                 self.sim.set_outage(false);
             }
         }
@@ -330,7 +330,7 @@ impl World {
     }
 
     /// Waits, but not longer than faults may last.
-    async fn rest(&self, length: Duration) {
+    async fn pause(&self, length: Duration) {
         tokio::select! {
             biased;
             () = self.sim.healed.cancelled() => {}

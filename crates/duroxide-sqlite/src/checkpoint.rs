@@ -2,7 +2,7 @@
 //! log that stays short. A thread of its own does the work; commits do not wait for it.
 //!
 //! A log can begin anew only when nothing in it is left to copy, which under steady load never happens by itself. When
-//! the log has become too long and only a small rest of it is left, the writer copies that rest with the write lock
+//! the log has become too long and only a small remainder of it is left, the writer copies that with the write lock
 //! held, so that no connection, of this process or another, adds to it meanwhile.
 //!
 //! With a SQLite that cannot be checkpointed beside a writer, SQLite does it at commits of the writer.
@@ -24,7 +24,7 @@ use crate::requests::{Inbox, Took};
 
 /// How many commits pass between two looks at a log that is not too long.
 const LOOK_EVERY: u32 = 16;
-/// How long the writer waits for others that write, checkpoint or read before it leaves the rest for later.
+/// How long the writer waits for others that write, checkpoint or read before it leaves the remainder for later.
 const LOCK_WAIT: Duration = Duration::from_millis(10);
 /// How long the writer leaves it alone after it has waited in vain, as a multiple of that: a connection that reads for
 /// long, as a backup does, costs it a twentieth of its time.
@@ -61,7 +61,7 @@ pub(crate) struct Checkpointer {
     database: Option<Database>,
     /// How many commits pass until the next look.
     next_look: u32,
-    /// Until when the writer does not try to copy the rest, because a connection reads it.
+    /// Until when the writer does not try to copy the remainder, because a connection reads it.
     left_alone_until: Option<Instant>,
     thread: Option<CheckpointThread>,
     failures: Failures,
@@ -164,7 +164,7 @@ impl Checkpointer {
             // The thread is never far behind; the moment when it has nearly caught up must not be missed.
             self.next_look = 0;
         }
-        if is_too_long && log.left() <= policy.rest() {
+        if is_too_long && log.left() <= policy.remainder() {
             self.copy_rest(conn)?;
         } else if is_too_long || log.left() >= policy.begin_at {
             self.request();
@@ -197,7 +197,7 @@ impl Checkpointer {
         };
         if policy.by == Checkpoints::Beside {
             let log = look(conn)?;
-            if log.left() > policy.rest() {
+            if log.left() > policy.remainder() {
                 self.request();
                 return Ok(Emptied::Not(log.left()));
             }

@@ -322,7 +322,7 @@ impl Provider for SqliteProvider {
         self.reading("last_heartbeat", step).await
     }
 
-    async fn set_aside_messages(
+    async fn dead_letter_messages(
         &self,
         lock_token: &str,
         positions: &[usize],
@@ -333,7 +333,7 @@ impl Provider for SqliteProvider {
         let step = move |tx: &mut WriterTx<'_>| {
             ops::dead_letter::by_position(tx, &token, &positions, &reason)
         };
-        self.writing("set_aside_messages", LeaseView::Needed, step)
+        self.writing("dead_letter_messages", LeaseView::Needed, step)
             .await?;
         Ok(true)
     }
@@ -352,19 +352,23 @@ impl Provider for SqliteProvider {
         Ok(true)
     }
 
-    async fn ack_holding_letters(&self, lock_token: &str, writes: TurnWrites) -> Answer<bool> {
-        const OPERATION: &str = "ack_holding_letters";
+    async fn ack_holding_queue_messages(
+        &self,
+        lock_token: &str,
+        writes: TurnWrites,
+    ) -> Answer<bool> {
+        const OPERATION: &str = "ack_holding_queue_messages";
         let commit = ops::commit_turn::Commit::new(lock_token, writes).at(OPERATION)?;
-        let commit = commit.holding_letters();
+        let commit = commit.holding_queue_messages();
         let step = move |tx: &mut WriterTx<'_>| ops::commit_turn::run(tx, &commit);
         self.writing(OPERATION, LeaseView::NotNeeded, step).await?;
         Ok(true)
     }
 
-    async fn set_aside_work_item(&self, token: &str, reason: &str) -> Answer<bool> {
+    async fn dead_letter_work_item(&self, token: &str, reason: &str) -> Answer<bool> {
         let (token, reason) = (token.to_owned(), reason.to_owned());
         let step = move |tx: &mut WriterTx<'_>| ops::dead_letter::work(tx, &token, &reason);
-        self.writing("set_aside_work_item", LeaseView::Needed, step)
+        self.writing("dead_letter_work_item", LeaseView::Needed, step)
             .await?;
         Ok(true)
     }

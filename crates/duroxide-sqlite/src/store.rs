@@ -264,7 +264,7 @@ impl Store {
         self.failed_checkpoints.count()
     }
 
-    /// What can be told without reading the database.
+    /// What is known without reading the database.
     pub(crate) fn readings(&self) -> StoreReadings {
         let totals = self.counted.read();
         let mut readings = StoreReadings::default();

@@ -26,7 +26,7 @@ pub(crate) struct TurnToken<'t> {
     /// Where the messages of the claim are.
     pub(crate) bounds: Bounds,
     /// The life that the commit of this turn gives an instance that does not exist yet.
-    pub(crate) next_life: Incarnation,
+    pub(crate) next_incarnation: Incarnation,
 }
 
 /// What the token of a claimed activity contains.
@@ -63,12 +63,13 @@ pub(crate) fn for_work(id: i64, in_session: bool) -> String {
     }
 }
 
+/// Parses the token of a claimed instance.
 pub(crate) fn turn(token: &str) -> Result<TurnToken<'_>> {
     let parsed = parts_of(token).and_then(|(random, key)| {
         let (bounds, instance) = key.split_once('_')?;
         let mut numbers = bounds.split(AND);
         let visible_by = numbers.next()?;
-        let uncut = visible_by.strip_suffix(CUT);
+        let of_cut_claim = visible_by.strip_suffix(CUT);
         let mut late = [None; 2];
         for place in &mut late {
             *place = match numbers.next() {
@@ -88,16 +89,17 @@ pub(crate) fn turn(token: &str) -> Result<TurnToken<'_>> {
         Some(TurnToken {
             instance,
             bounds: Bounds {
-                visible_by: uncut.unwrap_or(visible_by).parse().ok()?,
+                visible_by: of_cut_claim.unwrap_or(visible_by).parse().ok()?,
                 late,
-                is_cut: uncut.is_some(),
+                is_cut: of_cut_claim.is_some(),
             },
-            next_life: Incarnation::from_random(folded as u64),
+            next_incarnation: Incarnation::from_random(folded as u64),
         })
     });
     Ok(parsed.ok_or(Refusal::InvalidToken)?)
 }
 
+/// Parses the token of a claimed activity.
 pub(crate) fn work(token: &str) -> Result<WorkToken> {
     let parsed = parts_of(token).and_then(|(_, key)| {
         let plain = key.strip_suffix(IN_SESSION);
@@ -152,9 +154,9 @@ mod tests {
     #[test]
     fn two_claims_of_an_unborn_instance_give_it_two_lives() {
         let (first, second) = (for_turn("a", BOUNDS), for_turn("a", BOUNDS));
-        let life = |token| turn(token).unwrap().next_life;
-        assert_eq!(life(&first), life(&first));
-        assert_ne!(life(&first), life(&second));
+        let incarnation = |token| turn(token).unwrap().next_incarnation;
+        assert_eq!(incarnation(&first), incarnation(&first));
+        assert_ne!(incarnation(&first), incarnation(&second));
     }
 
     #[test]

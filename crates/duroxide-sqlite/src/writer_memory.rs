@@ -12,7 +12,7 @@ use crate::connection::statements::Prepared;
 use crate::error::Result;
 use crate::tables::instances::Handler;
 use crate::tx::{
-    Closing, Deletions, EarlyMessages, Enqueued, HeldLetters, Pauses, QueueMemory, Rests,
+    Closing, Deletions, EarlyMessages, Enqueued, HeldQueueMessages, Pauses, QueueMemory, Rests,
 };
 
 /// How many instances are kept; with more running than this, all are dropped and learnt anew.
@@ -53,8 +53,11 @@ pub(crate) struct WriterMemory {
     early_messages: Cell<Option<EarlyMessages>>,
     /// Whether instances are paused, if that was read.
     pauses: Cell<Option<Pauses>>,
+    /// Whether instances rest, if that was read.
     rests: Cell<Option<Rests>>,
-    held_letters: Cell<Option<HeldLetters>>,
+    /// Whether instances hold queue messages back, if that was read.
+    held_queue_messages: Cell<Option<HeldQueueMessages>>,
+    /// Whether an operator closed the store, if that was read.
     closing: Cell<Option<Closing>>,
     /// The file's change counter at the last transaction.
     data_version: Cell<Option<i64>>,
@@ -139,12 +142,12 @@ impl WriterMemory {
         self.early_messages.set(None);
         self.pauses.set(None);
         self.rests.set(None);
-        self.held_letters.set(None);
+        self.held_queue_messages.set(None);
         self.closing.set(None);
     }
 
     /// The life of the instance; `None` if the instance is not remembered.
-    pub(crate) fn life(&self, instance: &str) -> Option<Option<Incarnation>> {
+    pub(crate) fn incarnation(&self, instance: &str) -> Option<Option<Incarnation>> {
         let running = self.running.borrow();
         Some(running.get(instance)?.handler.incarnation)
     }
@@ -243,12 +246,12 @@ impl QueueMemory for WriterMemory {
         self.rests.set(rests);
     }
 
-    fn held_letters(&self) -> Option<HeldLetters> {
-        self.held_letters.get()
+    fn held_queue_messages(&self) -> Option<HeldQueueMessages> {
+        self.held_queue_messages.get()
     }
 
-    fn set_held_letters(&self, held: Option<HeldLetters>) {
-        self.held_letters.set(held);
+    fn set_held_queue_messages(&self, held: Option<HeldQueueMessages>) {
+        self.held_queue_messages.set(held);
     }
 
     fn early_messages(&self) -> Option<EarlyMessages> {

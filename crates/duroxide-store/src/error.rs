@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 /// A store call that failed. Nothing of a failed call is stored, except where [`Unknown`](Self::Unknown) says that this
-/// cannot be told.
+/// is not known.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum StoreError {

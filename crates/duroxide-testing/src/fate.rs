@@ -42,8 +42,8 @@ const CALLS: [&str; 17] = [
     "enqueue_for_orchestrator",
     "read",
     "read_with_execution",
-    "set_aside_messages",
-    "set_aside_work_item",
+    "dead_letter_messages",
+    "dead_letter_work_item",
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,5 @@
 //! Whether anything can still happen by itself. In: the store of a test in which nothing has been committed for long.
-//! Out: what the instance waits for, if only somebody outside could end the wait.
+//! Out: what the instance waits for, if only the test itself could end the wait.
 
 use duroxide_core::provider::HandlerKind;
 use duroxide_runtime::client::{ActivityPlace, Explanation, Finding, Standing, Wait};
@@ -30,7 +30,7 @@ impl Harness {
     }
 }
 
-/// Whether an orchestration that nobody registered is what an instance, or a child of it, waits for.
+/// Whether an instance, or a child of it, waits for an orchestration that the test did not register.
 fn lacks_code(why: &Explanation) -> bool {
     let is_missing = |finding: &Finding| {
         matches!(
@@ -51,7 +51,7 @@ fn lacks_code(why: &Explanation) -> bool {
     why.findings.iter().any(is_missing) || why.waits.iter().any(in_child)
 }
 
-/// Whether an instance that has stood still for long may go on without anybody's help.
+/// Whether an instance that has stood still for long may go on by itself.
 fn goes_on(explanation: &Explanation) -> bool {
     if let Standing::Completed { .. } | Standing::Failed { .. } = explanation.standing {
         return false;

@@ -48,7 +48,7 @@ pub enum Capability {
     /// The store lets claimed instances rest.
     Resting,
     /// The store holds queue messages back while the code wants none.
-    HeldLetters,
+    HeldQueueMessages,
     /// The store lets a failed instance begin another execution with a part of its record.
     Rewinding,
     /// The store changes labels for an operator.
@@ -102,7 +102,7 @@ impl Capability {
         Self::Requeue,
         Self::Pausing,
         Self::Resting,
-        Self::HeldLetters,
+        Self::HeldQueueMessages,
         Self::Rewinding,
         Self::Labelling,
         Self::Nodes,
@@ -141,7 +141,7 @@ impl Capability {
             Self::Requeue => "the store does not put dead letters back in one step",
             Self::Pausing => "the store does not pause instances",
             Self::Resting => "the store lets no claimed instance rest",
-            Self::HeldLetters => "the store holds no queue messages back",
+            Self::HeldQueueMessages => "the store holds no queue messages back",
             Self::Rewinding => "the store cannot rewind a failed instance",
             Self::Labelling => "the store does not change labels for an operator",
             Self::Nodes => "the store keeps no list of its nodes",

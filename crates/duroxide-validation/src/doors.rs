@@ -74,9 +74,10 @@ pub(crate) struct ByClaims {
 impl ByClaims {
     /// For this case: as the engine claims, where the case allows it.
     pub(crate) fn of(factory: Arc<dyn ProviderFactory>, case: &str) -> Self {
-        let hand_out = match OF_WRITTEN_CLAIMS.contains(&case) {
-            true => HandOut::AfterCommit,
-            false => HandOut::BeforeCommit,
+        let hand_out = if OF_WRITTEN_CLAIMS.contains(&case) {
+            HandOut::AfterCommit
+        } else {
+            HandOut::BeforeCommit
         };
         Self { factory, hand_out }
     }

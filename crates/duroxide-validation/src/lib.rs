@@ -21,6 +21,9 @@ mod waiting;
 
 pub use capability::Capability;
 pub use factory::{ClockSkew, ProviderFactory, TestClock};
+/// Messages and events with filled-in parts, which the tests of stores share with the cases.
+#[doc(hidden)]
+pub use fixture::{items, kinds};
 pub use published::{
     provider_stress_test, provider_stress_tests, provider_validation, provider_validations,
 };

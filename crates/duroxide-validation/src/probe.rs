@@ -49,7 +49,7 @@ async fn offered(factory: &dyn ProviderFactory, need: Capability) -> bool {
         | Capability::Requeue
         | Capability::Pausing
         | Capability::Resting
-        | Capability::HeldLetters
+        | Capability::HeldQueueMessages
         | Capability::Rewinding
         | Capability::Labelling
         | Capability::Nodes
@@ -72,7 +72,7 @@ async fn shown(store: &dyn Provider, need: Capability) -> bool {
             .is_some_and(|admin| admin.can_rewind()),
         Capability::Submissions => store.submits_in_one_step(),
         Capability::Watch => store.watch_instance("probe").is_some(),
-        Capability::DeadLetters => sets_aside(store).await,
+        Capability::DeadLetters => dead_letters_messages(store).await,
         Capability::BatchedTurns => turns_at_once(store).await != 1,
         Capability::BatchedWork => works_at_once(store).await != 1,
         Capability::MessageAttempts => tells_attempts(store).await,
@@ -84,7 +84,7 @@ async fn shown(store: &dyn Provider, need: Capability) -> bool {
         Capability::Requeue => requeues(store).await,
         Capability::Pausing => pauses(store).await,
         Capability::Resting => rests(store).await,
-        Capability::HeldLetters => holds_letters(store).await,
+        Capability::HeldQueueMessages => holds_queue_messages(store).await,
         Capability::Labelling => labels(store).await,
         Capability::Nodes => keeps_nodes(store).await,
         Capability::Duties => gives_duties(store).await,
@@ -95,11 +95,11 @@ async fn shown(store: &dyn Provider, need: Capability) -> bool {
     }
 }
 
-async fn sets_aside(store: &dyn Provider) -> bool {
+async fn dead_letters_messages(store: &dyn Provider) -> bool {
     enqueue_starts(store, 1).await;
     match store.claim_turns(claim(1)).await.as_deref() {
         Ok([turn, ..]) => {
-            let answer = store.set_aside_messages(&turn.lock_token, &[0], "probe");
+            let answer = store.dead_letter_messages(&turn.lock_token, &[0], "probe");
             !matches!(answer.await, Ok(false))
         }
         _ => true,
@@ -117,7 +117,7 @@ async fn rests(store: &dyn Provider) -> bool {
     }
 }
 
-async fn holds_letters(store: &dyn Provider) -> bool {
+async fn holds_queue_messages(store: &dyn Provider) -> bool {
     enqueue_starts(store, 1).await;
     match claim_from(store, Duration::from_secs(5), None).await {
         Some(turn) => !matches!(hold_to(store, &turn, Commit::first()).await, Ok(false)),

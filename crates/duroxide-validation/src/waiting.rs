@@ -6,7 +6,7 @@ use duroxide_core::provider::Provider;
 use duroxide_runtime::{Client, OrchestrationStatus};
 
 /// Pause between two looks: short for stores that cannot wake, a safety net for those that can.
-const PAUSE: Duration = Duration::from_millis(5);
+const LOOK_PAUSE: Duration = Duration::from_millis(5);
 const SAFETY_NET: Duration = Duration::from_millis(500);
 
 /// How the instance ended, or `None` if it did not within this time.
@@ -27,7 +27,7 @@ pub(crate) async fn ended(
         }
         match &mut watch {
             Some(watch) => drop(tokio::time::timeout(SAFETY_NET, watch.changed()).await),
-            None => tokio::time::sleep(PAUSE).await,
+            None => tokio::time::sleep(LOOK_PAUSE).await,
         }
     }
     None

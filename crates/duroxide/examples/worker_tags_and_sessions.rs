@@ -50,9 +50,10 @@ async fn film(ctx: OrchestrationContext, title: String) -> Result<String, String
         cuts.push(ctx.call(whereabouts, step).session(&title).await?);
     }
     let together = cuts.iter().all(|worker| *worker == cuts[0]);
-    let cutting = match together {
-        true => "one worker",
-        false => "several workers",
+    let cutting = if together {
+        "one worker"
+    } else {
+        "several workers"
     };
     Ok(format!(
         "{script}\n{images}\n{music}\nload, cut and save ran on {cutting}"

@@ -74,9 +74,10 @@ type Failure = (StatusCode, String);
 
 /// What the browser is told of a call that failed: whether it may try again.
 fn failure(error: &ClientError) -> Failure {
-    let status = match error.is_retryable() {
-        true => StatusCode::SERVICE_UNAVAILABLE,
-        false => StatusCode::BAD_REQUEST,
+    let status = if error.is_retryable() {
+        StatusCode::SERVICE_UNAVAILABLE
+    } else {
+        StatusCode::BAD_REQUEST
     };
     (status, error.to_string())
 }

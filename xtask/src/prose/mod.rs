@@ -22,9 +22,10 @@ pub(crate) fn check() -> Result<(), String> {
     let mut wrong = links::broken(&root, &pages)?;
     for file in pages.into_iter().chain(code(&root)?) {
         let text = text(&root.join(&file))?;
-        let long = match is_code(&file) {
-            true => comments::too_long(&text, COLUMNS),
-            false => lines::too_long(&text, COLUMNS),
+        let long = if is_code(&file) {
+            comments::too_long(&text, COLUMNS)
+        } else {
+            lines::too_long(&text, COLUMNS)
         };
         let file = file.display();
         wrong.extend(long.iter().map(|line| {
@@ -44,9 +45,10 @@ pub(crate) fn wrap() -> Result<(), String> {
     for file in pages(&root)?.into_iter().chain(code(&root)?) {
         let path = root.join(&file);
         let before = text(&path)?;
-        let after = match is_code(&file) {
-            true => comments::wrapped(&before, COLUMNS),
-            false => wrap::wrapped(&before, COLUMNS),
+        let after = if is_code(&file) {
+            comments::wrapped(&before, COLUMNS)
+        } else {
+            wrap::wrapped(&before, COLUMNS)
         };
         if after != before {
             fs::write(&path, after).map_err(|e| format!("{}: {e}", path.display()))?;

@@ -20,9 +20,10 @@ pub(crate) enum ClockOfRun {
 
 impl ClockOfRun {
     pub(crate) fn of(folder: &Path) -> Self {
-        match clock::is_settable(folder) {
-            true => Self::WasSet,
-            false => Self::Even,
+        if clock::is_settable(folder) {
+            Self::WasSet
+        } else {
+            Self::Even
         }
     }
 }

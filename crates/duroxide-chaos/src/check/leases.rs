@@ -33,7 +33,7 @@ pub(super) fn check_file(file: &Path, violations: &mut Vec<String>) {
     }
 }
 
-/// Nothing waits in the queues but timers that lost their race, no instance is held, and nothing was set aside.
+/// Nothing waits in the queues but timers that lost their race, no instance is held, and nothing was dead-lettered.
 pub(super) async fn check_queues(
     store: &dyn ProviderAdmin,
     instances: &[String],
@@ -72,8 +72,9 @@ async fn left_over(store: &dyn ProviderAdmin, ever_told: impl Iterator<Item = &S
             left.push(format!("{instance}: {pending:?}"));
         }
     }
-    match left.is_empty() {
-        true => "none of it for an instance that this run knows".to_owned(),
-        false => left.join("; "),
+    if left.is_empty() {
+        "none of it for an instance that this run knows".to_owned()
+    } else {
+        left.join("; ")
     }
 }

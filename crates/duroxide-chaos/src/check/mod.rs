@@ -21,7 +21,7 @@ use self::takeovers::Takeovers;
 use crate::clock;
 use crate::disturbances::Disturbances;
 use crate::ledger::{lines, lines_in};
-use crate::ops::{self, Told};
+use crate::ops::{self, Acknowledged};
 use crate::store::Place;
 
 /// A life that takes longer to commit something has not recovered.
@@ -96,20 +96,20 @@ pub(crate) async fn check(folder: &Path, place: &Place, seed: u64) -> Report {
     let client = Client::new(Arc::clone(&store));
     let store = store.as_management_capability();
     let store = store.expect("every store can be managed");
-    let told = ops::told(&lines_in(&folder.join("acknowledged")));
+    let acked = ops::acknowledged_in(&lines_in(&folder.join("acknowledged")));
     let there = store.list_instances().await.expect("list");
     let mut recorded = Recorded::default();
     let clock = ClockOfRun::of(folder);
     for instance in &there {
-        let told = told.get(instance).copied().unwrap_or_default();
-        let checked = check_instance(&client, store, instance, (told, clock), &mut recorded);
+        let acked = acked.get(instance).copied().unwrap_or_default();
+        let checked = check_instance(&client, store, instance, (acked, clock), &mut recorded);
         violations.extend(checked.await);
     }
-    violations.extend(ops::missing(&told, &there.iter().cloned().collect()));
+    violations.extend(ops::missing(&acked, &there.iter().cloned().collect()));
     leases::check_queues(
         store,
         &there,
-        there.iter().chain(told.keys()),
+        there.iter().chain(acked.keys()),
         &mut violations,
     )
     .await;
@@ -117,7 +117,7 @@ pub(crate) async fn check(folder: &Path, place: &Place, seed: u64) -> Report {
     let effects = lines_of("effects");
     let there: HashSet<String> = there.into_iter().collect();
     let is_deleted = |instance: &str| {
-        !there.contains(instance) && told.get(instance).is_some_and(|told| told.deleting)
+        !there.contains(instance) && acked.get(instance).is_some_and(|acked| acked.deleting)
     };
     let disturbances = Disturbances::of(folder, place.lease());
     let runs = effects::runs(&effects, &mut violations);
@@ -132,15 +132,16 @@ pub(crate) async fn check(folder: &Path, place: &Place, seed: u64) -> Report {
     }
     violations.sort();
     violations.dedup();
-    let count = |which: fn(&Told) -> bool| told.values().filter(|told| which(told)).count();
+    let count =
+        |which: fn(&Acknowledged) -> bool| acked.values().filter(|acked| which(acked)).count();
     Report {
         seed,
         faults: Faults::default(),
         kills_at_named_points: BTreeMap::new(),
         longest_outage_ms: 0,
-        orchestrations: count(|told| told.started),
-        cancelled: count(|told| told.cancelled),
-        deleted: count(|told| told.deleted),
+        orchestrations: count(|acked| acked.started),
+        cancelled: count(|acked| acked.cancelled),
+        deleted: count(|acked| acked.deleted),
         effects: effects.len(),
         repeated_effects: repeated,
         clock_steps: 0,
@@ -160,13 +161,13 @@ async fn check_instance(
     client: &Client,
     store: &dyn ProviderAdmin,
     instance: &str,
-    (told, clock): (Told, ClockOfRun),
+    (acked, clock): (Acknowledged, ClockOfRun),
     recorded: &mut Recorded,
 ) -> Vec<String> {
     let status = client.get_orchestration_status(instance).await;
     let values = client.get_kv_all_values(instance).await;
     let (status, values) = (status.expect("status"), values.expect("key-values"));
-    let mut violations = Vec::from_iter(ops::wrong(instance, told, &status, &values));
+    let mut violations = Vec::from_iter(ops::wrong(instance, acked, &status, &values));
     for execution in store.list_executions(instance).await.expect("executions") {
         let history = store
             .read_history_with_execution_id(instance, execution)

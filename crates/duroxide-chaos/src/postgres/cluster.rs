@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const OWNER: &str = "duroxide";
 /// The account that root's servers run under: PostgreSQL refuses root.
 const ACCOUNT: &str = "postgres";
-const PATIENCE: Duration = Duration::from_secs(60);
+const SERVER_READY_MAX: Duration = Duration::from_secs(60);
 
 /// A server and, if wanted, its standby.
 pub(super) struct Cluster {
@@ -108,7 +108,10 @@ impl Cluster {
         let streams = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'";
         let begun = Instant::now();
         while self.ask(streams).trim() != "1" {
-            assert!(begun.elapsed() < PATIENCE, "the standby does not stream");
+            assert!(
+                begun.elapsed() < SERVER_READY_MAX,
+                "the standby does not stream"
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
         self.ask("ALTER SYSTEM SET synchronous_standby_names = '*'");
@@ -134,7 +137,7 @@ impl Cluster {
             if asked.is_ok_and(|status| status.success()) {
                 return;
             }
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > SERVER_READY_MAX {
                 let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
                 panic!("the server does not come up:\n{log}");
             }

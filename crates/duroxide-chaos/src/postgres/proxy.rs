@@ -96,10 +96,7 @@ impl Shared {
             if read == 0 {
                 break;
             }
-            let passes = match counts {
-                true => self.take(read),
-                false => read,
-            };
+            let passes = if counts { self.take(read) } else { read };
             if to.write_all(&buffer[..passes]).is_err() {
                 break;
             }

@@ -221,15 +221,15 @@ fn flaws(history: &[Event], execution: u64, current: Option<InstanceStatus>) -> 
         flaws.extend(answered_wrongly(event, &mut open));
     }
     if let Some(status) = current {
-        let told = match &last.kind {
+        let recorded = match &last.kind {
             EventKind::OrchestrationCompleted { .. } => InstanceStatus::Completed,
             EventKind::OrchestrationFailed { .. } => InstanceStatus::Failed,
             EventKind::OrchestrationContinuedAsNew { .. } => InstanceStatus::ContinuedAsNew,
             _ => InstanceStatus::Running,
         };
-        if told != status {
+        if recorded != status {
             flaws.push(format!(
-                "the store says {status} and the history says {told}"
+                "the store says {status} and the history says {recorded}"
             ));
         }
     } else if !last.is_terminal() {

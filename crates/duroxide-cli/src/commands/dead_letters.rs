@@ -40,7 +40,7 @@ async fn list(client: &Client, output: &Output, limit: u32) -> Result<(), Failur
             letter.id.to_string(),
             letter.queue,
             letter.instance_id.unwrap_or_default(),
-            ago(letter.set_aside_at),
+            ago(letter.dead_lettered_at_ms),
             shorten(&letter.reason, WIDTH),
         ]);
     }
@@ -56,7 +56,7 @@ async fn show(client: &Client, output: &Output, id: u64) -> Result<(), Failure> 
     output.line(format!("number    {}", letter.id))?;
     output.line(format!("queue     {}", letter.queue))?;
     output.line(format!("instance  {instance}"))?;
-    output.line(format!("since     {}", time(letter.set_aside_at)))?;
+    output.line(format!("since     {}", time(letter.dead_lettered_at_ms)))?;
     output.line(format!("reason    {}", letter.reason))?;
     output.line(format!("message   {}", letter.payload))
 }
@@ -74,13 +74,15 @@ async fn requeue(client: &Client, output: &Output, ids: &[u64]) -> Result<(), Fa
             Err(error) => return Err(error.into()),
         }
     }
-    match output.json {
-        true => output.document(&json!({ "requeued": requeued, "refused": refused }))?,
-        false => output.line(format!("{requeued} dead letters are in their queues again"))?,
+    if output.json {
+        output.document(&json!({ "requeued": requeued, "refused": refused }))?
+    } else {
+        output.line(format!("{requeued} dead letters are in their queues again"))?
     }
-    match refused.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::Store(refused.join("; "))),
+    if refused.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::Store(refused.join("; ")))
     }
 }
 
@@ -123,7 +125,7 @@ fn as_json(letter: &DeadLetter) -> serde_json::Value {
         "queue": letter.queue,
         "instance_id": letter.instance_id,
         "reason": letter.reason,
-        "set_aside_at_ms": letter.set_aside_at,
+        "dead_lettered_at_ms": letter.dead_lettered_at_ms,
         "payload": letter.payload,
     })
 }

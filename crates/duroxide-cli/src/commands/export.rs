@@ -58,7 +58,7 @@ pub(crate) async fn run(
         unreadable: 0,
         seen: HashSet::new(),
     };
-    // Without a filter, also what has not begun, and letters that nobody could be given.
+    // Without a filter, also what has not begun, and dead letters that name no instance.
     let is_all = args.id.is_none() && args.filter.is_empty();
     let mut admitted = Vec::new();
     let mut pages = Pages::of(
@@ -254,9 +254,10 @@ impl<'a> Target<'a> {
         };
         let draft = draft.into_inner().map_err(|error| error.into_error())?;
         draft.as_file().sync_all()?;
-        let published = match replaces {
-            true => draft.persist(path),
-            false => draft.persist_noclobber(path),
+        let published = if replaces {
+            draft.persist(path)
+        } else {
+            draft.persist_noclobber(path)
         };
         published.map_err(|failed| Failure::Io(failed.error))?;
         Ok(true)

@@ -19,9 +19,10 @@ pub(crate) async fn backup(
     to: &Path,
     fast: bool,
 ) -> Result<(), Failure> {
-    let pace = match fast {
-        true => BackupPace::Fast,
-        false => BackupPace::Gentle,
+    let pace = if fast {
+        BackupPace::Fast
+    } else {
+        BackupPace::Gentle
     };
     let (from, to) = (file_of(address)?, to.to_owned());
     let bar = output.progress(0, "backup");
@@ -31,9 +32,10 @@ pub(crate) async fn backup(
         duroxide_sqlite::backup_at(&from, &copy, pace, |written, total| {
             shown.set_length(total);
             shown.set_position(written);
-            match stop.load(Ordering::Relaxed) {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
+            if stop.load(Ordering::Relaxed) {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
             }
         })
     })
@@ -46,9 +48,10 @@ pub(crate) async fn backup(
         ));
     }
     let bytes = bytes?;
-    match output.json {
-        true => output.document(&json!({ "bytes": bytes })),
-        false => output.line(format!("{bytes} bytes were written")),
+    if output.json {
+        output.document(&json!({ "bytes": bytes }))
+    } else {
+        output.line(format!("{bytes} bytes were written"))
     }
 }
 
@@ -56,7 +59,7 @@ pub(crate) async fn backup(
 /// ever.
 fn stop_on_signal() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&stop);
+    let stopped = Arc::clone(&stop);
     #[cfg(unix)]
     let mut terminated = {
         use tokio::signal::unix::{SignalKind, signal};
@@ -70,7 +73,7 @@ fn stop_on_signal() -> Result<Arc<AtomicBool>, Failure> {
         }
         #[cfg(not(unix))]
         let _ = tokio::signal::ctrl_c().await;
-        told.store(true, Ordering::Relaxed);
+        stopped.store(true, Ordering::Relaxed);
     });
     Ok(stop)
 }
@@ -86,11 +89,10 @@ pub(crate) async fn vacuum(
     }
     if !args.consent.yes {
         let bytes = std::fs::metadata(&file)?.len();
-        let disturbs = match args.while_running {
-            true => {
-                "; programs that use it cannot commit meanwhile, and their activities may run again"
-            }
-            false => "; it is refused while a program uses it",
+        let disturbs = if args.while_running {
+            "; programs that use it cannot commit meanwhile, and their activities may run again"
+        } else {
+            "; it is refused while a program uses it"
         };
         let text = format!("the file, {bytes} bytes, would be written anew{disturbs}");
         return match (args.consent.dry_run, output.json) {
@@ -102,9 +104,10 @@ pub(crate) async fn vacuum(
     let others = others(args.while_running);
     let done = blocking(move || duroxide_sqlite::vacuum(&file, others)).await?;
     let (before, after) = (done.bytes_before, done.bytes_after);
-    match output.json {
-        true => output.document(&json!({ "bytes_before": before, "bytes_after": after })),
-        false => output.line(format!("{before} bytes before, {after} after")),
+    if output.json {
+        output.document(&json!({ "bytes_before": before, "bytes_after": after }))
+    } else {
+        output.line(format!("{before} bytes before, {after} after"))
     }
 }
 
@@ -117,9 +120,10 @@ async fn in_steps(output: &Output, address: &Address, consent: Consent) -> Resul
     let last = loop {
         if !consent.yes {
             let text = "space that is not used would be given back in small steps";
-            return match consent.dry_run {
-                true => output.line(text),
-                false => Err(Failure::NeedsYes(text.to_owned())),
+            return if consent.dry_run {
+                output.line(text)
+            } else {
+                Err(Failure::NeedsYes(text.to_owned()))
             };
         }
         let given = admin.give_back_space().await?;
@@ -139,19 +143,19 @@ async fn in_steps(output: &Output, address: &Address, consent: Consent) -> Resul
             last.free_bytes
         )));
     }
-    match output.json {
-        true => {
-            output.document(&json!({ "bytes_given_back": total, "free_bytes": last.free_bytes }))
-        }
-        false => output.line(format!("{total} bytes were given back")),
+    if output.json {
+        output.document(&json!({ "bytes_given_back": total, "free_bytes": last.free_bytes }))
+    } else {
+        output.line(format!("{total} bytes were given back"))
     }
 }
 
 /// What `--while-running` says.
 pub(super) fn others(while_running: bool) -> OtherPrograms {
-    match while_running {
-        true => OtherPrograms::Disturb,
-        false => OtherPrograms::Refuse,
+    if while_running {
+        OtherPrograms::Disturb
+    } else {
+        OtherPrograms::Refuse
     }
 }
 

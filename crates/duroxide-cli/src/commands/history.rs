@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::output::{Output, shorten, time};
 
 /// How often `--follow` looks for new events.
-const PAUSE: Duration = Duration::from_millis(250);
+const FOLLOW_PAUSE: Duration = Duration::from_millis(250);
 /// How much of an event's words is shown.
 const WORDS: usize = 160;
 
@@ -49,7 +49,7 @@ pub(crate) async fn run(
             (execution, shown) = (next, 0);
             continue;
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(FOLLOW_PAUSE).await;
     }
 }
 

@@ -46,13 +46,13 @@ struct Read {
 
 /// What a line says.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct Line {
     pub(crate) snapshot: InstanceSnapshot,
     /// Nodes ran while it was exported.
     pub(crate) beside_nodes: bool,
 }
 
-/// The fields of `list`, as the snapshot tells them; `None` for an instance that has not begun.
+/// The fields of `list`, as the snapshot has them; `None` for an instance that has not begun.
 fn summary_of(snapshot: &InstanceSnapshot) -> Option<InstanceSummary> {
     let record = snapshot.record.as_ref()?;
     let current = snapshot.current();
@@ -85,15 +85,15 @@ impl Written {
         // Histories stand where tools look for them, and only there.
         for execution in list(&mut plain, "executions") {
             let events = execution.get_mut("events").map(Value::take);
-            let mut told = execution.clone();
-            if let Some(told) = told.as_object_mut() {
-                told.remove("events");
-                told.insert("history".to_owned(), history(events));
+            let mut shown = execution.clone();
+            if let Some(shown) = shown.as_object_mut() {
+                shown.remove("events");
+                shown.insert("history".to_owned(), history(events));
             }
             if let Some(execution) = execution.as_object_mut() {
                 execution.remove("events");
             }
-            executions.push(told);
+            executions.push(shown);
         }
         let summary = summary_of(snapshot);
         let mut summary = summary.map(serde_json::to_value).transpose()?;
@@ -150,7 +150,7 @@ fn values(snapshot: &InstanceSnapshot) -> Map<String, Value> {
 }
 
 /// The snapshot of a line.
-pub(crate) fn read(line: &str) -> Result<Told, String> {
+pub(crate) fn read(line: &str) -> Result<Line, String> {
     let read: Read = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let id = read.instance_id.unwrap_or_default();
     match read.format {
@@ -170,11 +170,11 @@ pub(crate) fn read(line: &str) -> Result<Told, String> {
     let mut plain = read.snapshot.ok_or("it has no snapshot")?;
     let mut histories = read.executions.into_iter();
     for execution in list(&mut plain, "executions") {
-        let mut told = histories.next().unwrap_or_default();
-        if told.get("execution_id") != execution.get("execution_id") {
+        let mut history = histories.next().unwrap_or_default();
+        if history.get("execution_id") != execution.get("execution_id") {
             return Err("its executions and their histories do not fit".to_owned());
         }
-        let events: Vec<Value> = list(&mut told, "history").map(|it| record(it)).collect();
+        let events: Vec<Value> = list(&mut history, "history").map(|it| record(it)).collect();
         if let Some(execution) = execution.as_object_mut() {
             execution.insert("events".to_owned(), Value::Array(events));
         }
@@ -193,7 +193,7 @@ pub(crate) fn read(line: &str) -> Result<Told, String> {
         ));
     }
     snapshot.check()?;
-    Ok(Told {
+    Ok(Line {
         snapshot,
         beside_nodes: read.beside_nodes,
     })
@@ -235,7 +235,7 @@ fn each_text(plain: &mut Value, mut change: impl FnMut(&mut Value)) {
 }
 
 /// What tells two snapshots apart. Texts that are JSON count by what they say: the order of their fields does not
-/// matter. Of a text that nobody can read, what no store but some can keep does not count: who waits for it, and a NUL.
+/// matter. Of an unreadable message, two things do not count, because not every store keeps them: what waits for it, and a NUL.
 pub(crate) fn digest(snapshot: &InstanceSnapshot) -> Result<String, Failure> {
     let mut plain = readable(snapshot)?;
     list(&mut plain, "messages")
@@ -279,9 +279,9 @@ mod tests {
     fn a_line_is_read_as_it_was_written() {
         let before = snapshot();
         let line = serde_json::to_string(&Written::of(&before, true, None).unwrap()).unwrap();
-        let told = read(&line).unwrap();
-        assert!(told.beside_nodes);
-        let after = told.snapshot;
+        let read = read(&line).unwrap();
+        assert!(read.beside_nodes);
+        let after = read.snapshot;
         assert_eq!(digest(&after).unwrap(), digest(&before).unwrap());
         assert_eq!(
             after.executions[0].events[1],
@@ -305,9 +305,9 @@ mod tests {
             }],
             ..InstanceSnapshot::of("child")
         };
-        let told = digest(&of("torn \0 {", Some("parent"))).unwrap();
-        assert_eq!(told, digest(&of("torn \u{fffd} {", None)).unwrap());
-        assert_ne!(told, digest(&of("torn  {", None)).unwrap());
+        let digested = digest(&of("torn \0 {", Some("parent"))).unwrap();
+        assert_eq!(digested, digest(&of("torn \u{fffd} {", None)).unwrap());
+        assert_ne!(digested, digest(&of("torn  {", None)).unwrap());
     }
 
     #[test]

@@ -184,9 +184,10 @@ fn query(args: &ListArgs) -> Result<InstanceQuery, Failure> {
         SortBy::Created => SortKey::Created,
         SortBy::Updated => SortKey::Updated,
     };
-    let order = match args.oldest_first {
-        true => SortOrder::OldestFirst,
-        false => SortOrder::NewestFirst,
+    let order = if args.oldest_first {
+        SortOrder::OldestFirst
+    } else {
+        SortOrder::NewestFirst
     };
     let query = args.filter.query()?.sorted(by, order);
     let query = query.with_page_size(args.limit);

@@ -100,16 +100,18 @@ fn asked(output: &Output, versions: Versions, args: &MigrateArgs) -> Result<bool
 }
 
 fn up_to_date(output: &Output) -> Result<(), Failure> {
-    match output.json {
-        true => output.document(&json!({ "done": false })),
-        false => output.line("the schema is that of this build; nothing was changed"),
+    if output.json {
+        output.document(&json!({ "done": false }))
+    } else {
+        output.line("the schema is that of this build; nothing was changed")
     }
 }
 
 fn answer(output: &Output, versions: Versions) -> Result<(), Failure> {
     let Versions { from, to } = versions;
-    match output.json {
-        true => output.document(&json!({ "from": from, "to": to, "done": true })),
-        false => output.line(format!("the schema went from version {from} to {to}")),
+    if output.json {
+        output.document(&json!({ "from": from, "to": to, "done": true }))
+    } else {
+        output.line(format!("the schema went from version {from} to {to}"))
     }
 }

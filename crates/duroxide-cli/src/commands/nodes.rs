@@ -19,9 +19,10 @@ pub(crate) async fn run(client: &Client, output: &Output, handlers: bool) -> Res
         return Ok(());
     }
     output.table(table(&nodes))?;
-    match handlers {
-        true => code(output, &nodes),
-        false => Ok(()),
+    if handlers {
+        code(output, &nodes)
+    } else {
+        Ok(())
     }
 }
 

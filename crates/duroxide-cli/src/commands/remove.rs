@@ -73,13 +73,12 @@ pub(crate) async fn prune(
     }
     bar.finish_and_clear();
     let (executions, events) = (total.executions_deleted, total.events_deleted);
-    match output.json {
-        true => {
-            output.document(&json!({ "executions_deleted": executions, "events_deleted": events }))
-        }
-        false => output.line(format!(
+    if output.json {
+        output.document(&json!({ "executions_deleted": executions, "events_deleted": events }))
+    } else {
+        output.line(format!(
             "{executions} executions with {events} events were deleted"
-        )),
+        ))
     }
 }
 
@@ -209,15 +208,16 @@ fn add(total: &mut DeleteInstanceResult, deleted: &DeleteInstanceResult) {
 
 fn report(output: &Output, total: &DeleteInstanceResult) -> Result<(), Failure> {
     let (instances, events) = (total.instances_deleted, total.events_deleted);
-    match output.json {
-        true => output.document(&json!({
+    if output.json {
+        output.document(&json!({
             "instances_deleted": instances,
             "executions_deleted": total.executions_deleted,
             "events_deleted": events,
             "queue_messages_deleted": total.queue_messages_deleted,
-        })),
-        false => output.line(format!(
+        }))
+    } else {
+        output.line(format!(
             "{instances} instances with {events} events were deleted"
-        )),
+        ))
     }
 }

@@ -33,27 +33,27 @@ pub(crate) async fn run(
     Err(Failure::NeedsYes(in_words(would, false)))
 }
 
-fn report(output: &Output, told: RetentionReport, done: bool) -> Result<(), Failure> {
-    match output.json {
-        true => output.document(&json!({ "done": done, "deleted": told })),
-        false => output.line(in_words(told, done)),
+fn report(output: &Output, deleted: RetentionReport, done: bool) -> Result<(), Failure> {
+    if output.json {
+        output.document(&json!({ "done": done, "deleted": deleted }))
+    } else {
+        output.line(in_words(deleted, done))
     }
 }
 
-fn in_words(told: RetentionReport, done: bool) -> String {
-    let (instances, executions, events) = (told.instances, told.executions, told.events);
-    match done {
-        true => {
-            let bytes = match told.bytes_given_back {
-                0 => String::new(),
-                bytes => format!("; {bytes} bytes were given back"),
-            };
-            format!(
-                "{instances} instances and {executions} executions were deleted, with {events} events{bytes}"
-            )
-        }
-        false => format!(
+fn in_words(deleted: RetentionReport, done: bool) -> String {
+    let (instances, executions, events) = (deleted.instances, deleted.executions, deleted.events);
+    if done {
+        let bytes = match deleted.bytes_given_back {
+            0 => String::new(),
+            bytes => format!("; {bytes} bytes were given back"),
+        };
+        format!(
+            "{instances} instances and {executions} executions were deleted, with {events} events{bytes}"
+        )
+    } else {
+        format!(
             "{instances} instances with their children, and {executions} old executions of others, would be deleted"
-        ),
+        )
     }
 }

@@ -23,9 +23,10 @@ async fn one(client: &Client, output: &Output, id: &str, args: &RetryArgs) -> Re
     let point = args
         .from_event
         .map_or(RewindPoint::Failure, RewindPoint::Event);
-    let rewind = match args.consent.dry_run {
-        true => client.plan_retry(id, point).await?,
-        false => client.retry_instance_from(id, point).await?,
+    let rewind = if args.consent.dry_run {
+        client.plan_retry(id, point).await?
+    } else {
+        client.retry_instance_from(id, point).await?
     };
     let taken = match args.wait {
         Some(limit) if !args.consent.dry_run => {
@@ -35,11 +36,11 @@ async fn one(client: &Client, output: &Output, id: &str, args: &RetryArgs) -> Re
         _ => false,
     };
     if output.json {
-        let told = json!({
+        let answer = json!({
             "verb": "retry", "instances": [id], "done": !args.consent.dry_run, "taken": taken,
             "plan": plan(&rewind),
         });
-        return output.document(&told);
+        return output.document(&answer);
     }
     output.line(match (args.consent.dry_run, taken) {
         (true, _) => format!("{id} would be retried from event {}", rewind.from_event_id),
@@ -66,22 +67,22 @@ async fn one(client: &Client, output: &Output, id: &str, args: &RetryArgs) -> Re
     }
     if !rewind.started.is_empty() {
         output.note(format!(
-            "the dropped part started {}; code that starts the same id again is told that it exists",
+            "the dropped part started {}; code that starts the same id again gets the error that it exists",
             rewind.started.join(", ")
         ));
     }
     for line in asked_anew(&rewind) {
         output.line(format!("  {line}"))?;
     }
-    tell_parent(client, output, id).await
+    note_parent(client, output, id).await
 }
 
 /// A parent hears of an end once.
-async fn tell_parent(client: &Client, output: &Output, id: &str) -> Result<(), Failure> {
+async fn note_parent(client: &Client, output: &Output, id: &str) -> Result<(), Failure> {
     let parent = client.get_instance_info(id).await?.parent_instance_id;
     if let Some(parent) = parent {
         output.note(format!(
-            "its parent {parent} was told of the failure and is not told again; to go on with both, retry the parent"
+            "its parent {parent} received the failure and does not receive it again; to go on with both, retry the parent"
         ));
     }
     Ok(())
@@ -179,7 +180,7 @@ async fn chosen(client: &Client, args: &RetryArgs) -> Result<Vec<InstanceSummary
     if query.statuses.is_empty() {
         query.statuses = vec![InstanceStatus::Failed];
     }
-    // Children are retried with their parents; alone they would run for nobody.
+    // Children are retried with their parents; alone, no parent would get their result.
     query.roots_only |= query.parent.is_none() && query.root.is_none();
     let mut found = filter::all(client, query).await?;
     found.retain(|one| one.status == InstanceStatus::Failed);
@@ -197,15 +198,16 @@ fn answer(
             .iter()
             .map(|(id, why)| json!({ "instance": id, "why": why }))
             .collect();
-        let told = json!({ "verb": "retry", "instances": ids, "refused": refused, "done": done });
-        return output.document(&told);
+        let answer = json!({ "verb": "retry", "instances": ids, "refused": refused, "done": done });
+        return output.document(&answer);
     }
     for (id, why) in refused {
         output.note(format!("{id}: {why}"));
     }
     let count = ids.len();
-    output.line(match done {
-        true => format!("{count} instances were asked to retry"),
-        false => format!("{count} instances would be asked to retry"),
+    output.line(if done {
+        format!("{count} instances were asked to retry")
+    } else {
+        format!("{count} instances would be asked to retry")
     })
 }

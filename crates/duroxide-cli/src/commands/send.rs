@@ -22,9 +22,10 @@ pub(crate) async fn start(
     if instance::look(client, id).await?.is_some() {
         // The start would be dropped in silence.
         let text = format!("{id} exists; nothing was sent");
-        return match args.if_absent {
-            true => answer(output, &text, &json!({ "instance_id": id, "sent": false })),
-            false => Err(Failure::Exists(text)),
+        return if args.if_absent {
+            answer(output, &text, &json!({ "instance_id": id, "sent": false }))
+        } else {
+            Err(Failure::Exists(text))
         };
     }
     let extras = extras(args.memo, args.timeout, args.traceparent).map_err(Failure::Usage)?;
@@ -113,8 +114,9 @@ fn payload(text: String) -> Result<String, Failure> {
 }
 
 fn answer(output: &Output, text: &str, value: &serde_json::Value) -> Result<(), Failure> {
-    match output.json {
-        true => output.document(value),
-        false => output.line(text),
+    if output.json {
+        output.document(value)
+    } else {
+        output.line(text)
     }
 }

@@ -97,9 +97,10 @@ pub(crate) async fn run(
 /// Pauses or resumes; returns whether that changed anything. Of many, one that ended or was deleted meanwhile needs
 /// neither: the rest is reached all the same.
 async fn set_paused(client: &Client, id: &str, pause: bool, many: bool) -> Result<bool, Failure> {
-    let answer = match pause {
-        true => client.pause_instance(id).await,
-        false => client.resume_instance(id).await,
+    let answer = if pause {
+        client.pause_instance(id).await
+    } else {
+        client.resume_instance(id).await
     };
     match answer {
         Err(ClientError::InvalidInput { .. } | ClientError::InstanceNotFound { .. }) if many => {
@@ -149,9 +150,10 @@ impl Chosen {
 }
 
 fn ended(output: &Output, word: &str, id: &str) -> Result<(), Failure> {
-    match output.json {
-        true => output.document(&json!({ "verb": word, "instances": [], "done": false })),
-        false => output.line(format!("{id} has ended; there is nothing to {word}")),
+    if output.json {
+        output.document(&json!({ "verb": word, "instances": [], "done": false }))
+    } else {
+        output.line(format!("{id} has ended; there is nothing to {word}"))
     }
 }
 

@@ -17,10 +17,13 @@ pub(crate) async fn wait(client: &Client, output: &Output, args: WaitArgs) -> Re
         output.note(format!("nobody has started {} on this store", args.id));
     }
     match waited? {
-        OrchestrationStatus::Completed { output: value, .. } => match output.json {
-            true => output.document(&json!({ "status": "Completed", "output": value })),
-            false => output.payload(&value),
-        },
+        OrchestrationStatus::Completed { output: value, .. } => {
+            if output.json {
+                output.document(&json!({ "status": "Completed", "output": value }))
+            } else {
+                output.payload(&value)
+            }
+        }
         OrchestrationStatus::Failed { details, .. } => {
             let error = details.display_message();
             if output.json {

@@ -35,9 +35,10 @@ impl Output {
         };
         let columns = std::env::var("COLUMNS").ok();
         let chosen = columns.and_then(|columns| columns.parse().ok());
-        let width = match is_terminal {
-            true => chosen.or_else(table::terminal_width),
-            false => chosen,
+        let width = if is_terminal {
+            chosen.or_else(table::terminal_width)
+        } else {
+            chosen
         };
         Self {
             json,
@@ -76,21 +77,21 @@ impl Output {
 
     /// Something for a person and not for a script.
     pub(crate) fn note(&self, text: impl AsRef<str>) {
-        self.tell(&escape(text.as_ref()));
+        self.write_error(&escape(text.as_ref()));
     }
 
     pub(crate) fn failure(&self, failure: &Failure) {
         if self.json {
             let code = failure.exit_code();
-            let told = serde_json::json!({ "error": failure.to_string(), "exit_code": code });
-            self.tell(&visible_json(&told.to_string()));
+            let error = serde_json::json!({ "error": failure.to_string(), "exit_code": code });
+            self.write_error(&visible_json(&error.to_string()));
         } else {
             self.note(format!("error: {failure}"));
         }
     }
 
-    /// A line on standard error. If nobody reads that, there is nobody to tell.
-    fn tell(&self, line: &str) {
+    /// A line on standard error. A failure to write it is ignored: there is no other place for it.
+    fn write_error(&self, line: &str) {
         let _ = writeln!(io::stderr(), "{line}");
     }
 

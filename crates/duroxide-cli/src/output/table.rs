@@ -49,9 +49,10 @@ impl Rows {
                 table.set_content_arrangement(ContentArrangement::Disabled);
             }
         }
-        match color {
-            true => table.enforce_styling(),
-            false => table.force_no_tty(),
+        if color {
+            table.enforce_styling()
+        } else {
+            table.force_no_tty()
         };
         let head = |column: &Column| Cell::new(column.0).add_attribute(Attribute::Bold);
         table.set_header(self.columns.iter().map(head));
@@ -78,9 +79,10 @@ fn cell(text: String, column: Column) -> Cell {
         _ => None,
     };
     let cell = Cell::new(text);
-    let cell = match column.is_number() {
-        true => cell.set_alignment(CellAlignment::Right),
-        false => cell,
+    let cell = if column.is_number() {
+        cell.set_alignment(CellAlignment::Right)
+    } else {
+        cell
     };
     match color {
         Some(color) => cell.fg(color),

@@ -98,7 +98,7 @@ mod tests {
         assert_ne!(
             escape("a\\nb"),
             escape("a\nb"),
-            "which of the two it was can be told"
+            "which of the two it was can be seen"
         );
     }
 

@@ -233,7 +233,7 @@ async fn what_is_imported_again_is_another_life() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::filled(Kind::Sqlite).await;
     let file = exported(&store, folder.path());
-    let life = |line: &serde_json::Value| line["snapshot"]["record"]["life"].clone();
+    let incarnation = |line: &serde_json::Value| line["snapshot"]["record"]["life"].clone();
     let before = contents(&store.address());
     for id in ["ask", "family", "nap"] {
         let gone = store.run(&["delete", id, "--force", "--yes"]);
@@ -249,7 +249,11 @@ async fn what_is_imported_again_is_another_life() {
     for (before, after) in before.iter().zip(&after) {
         let id = before["instance_id"].as_str().unwrap();
         let comes_again = ["ask", "family", "family::sub::2", "nap"].contains(&id);
-        assert_eq!(life(before) != life(after), comes_again, "{id}");
+        assert_eq!(
+            incarnation(before) != incarnation(after),
+            comes_again,
+            "{id}"
+        );
     }
     goes_on(&store.address()).await;
 }

@@ -26,9 +26,9 @@ fn bring_over(old: &Path, new: &Path) -> crate::support::Answer {
     answer(output.unwrap())
 }
 
-const MINUTE: Duration = Duration::from_secs(60);
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
-fn is_output(ended: &OrchestrationStatus, expected: &str) {
+pub(crate) fn is_output(ended: &OrchestrationStatus, expected: &str) {
     assert!(
         matches!(ended, OrchestrationStatus::Completed { output, .. } if output == expected),
         "{ended:?} and not {expected}"
@@ -36,7 +36,7 @@ fn is_output(ended: &OrchestrationStatus, expected: &str) {
 }
 
 /// What waited for an answer gets it, and all that was in flight ends as it should.
-async fn everything_ends(client: &Client) {
+pub(crate) async fn everything_ends(client: &Client) {
     for id in ["counting", "raising::sub::2"] {
         client.raise_event(id, "answer", "yes").await.unwrap();
     }

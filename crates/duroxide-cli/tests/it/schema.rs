@@ -3,7 +3,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use duroxide::providers::Provider;
 use duroxide::providers::redb::RedbProvider;
@@ -12,7 +11,7 @@ use duroxide::{Client, OrchestrationStatus, Runtime};
 use duroxide_pg::PostgresProvider;
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 
-use crate::importing::handlers;
+use crate::importing::{MINUTE, everything_ends, handlers, is_output};
 use crate::moving::{as_url, contents, run};
 use crate::support::{Answer, answer, binary};
 
@@ -140,27 +139,9 @@ async fn all_end(store: Arc<dyn Provider>) {
         handlers::orchestrations(),
     )
     .await;
-    for id in ["counting", "raising::sub::2"] {
-        client.raise_event(id, "answer", "yes").await.unwrap();
-    }
-    for (id, expected) in [
-        ("completed", "hello"),
-        ("holding", "held tight"),
-        ("sleeping", "rested"),
-        ("asking", "they said yes"),
-        ("reading", "first, second"),
-        ("counting", "round-1 round-2 round-3 yes"),
-        ("raising", "child said it said yes"),
-        ("serving", "held soup"),
-        ("unbegun", "late"),
-    ] {
-        let minute = Duration::from_secs(60);
-        let ended = client.wait_for_orchestration(id, minute).await.unwrap();
-        assert!(
-            matches!(&ended, OrchestrationStatus::Completed { output, .. } if output == expected),
-            "{id}: {ended:?}"
-        );
-    }
+    everything_ends(&client).await;
+    let served = client.wait_for_orchestration("serving", MINUTE).await;
+    is_output(&served.unwrap(), "held soup");
     let failed = client.get_orchestration_status("failed").await.unwrap();
     assert!(
         matches!(failed, OrchestrationStatus::Failed { .. }),

@@ -142,15 +142,15 @@ async fn a_dead_letter_goes_back_into_its_queue() {
         let turns = provider.claim_turns(filter).await.unwrap();
         assert_eq!(turns[0].item.instance, "ask");
         let token = &turns[0].lock_token;
-        let aside = provider.set_aside_messages(token, &[0], "a test").await;
-        assert!(aside.unwrap());
+        let moved = provider.dead_letter_messages(token, &[0], "a test").await;
+        assert!(moved.unwrap());
         provider
             .abandon_orchestration_item(token, None, true)
             .await
             .unwrap();
         drop((turns, provider));
 
-        // Stores number their letters as they like.
+        // Stores number their dead letters as they like.
         let number = store.json(&["dead-letters", "list"])[0]["id"].to_string();
         let listed = store.shows(&["dead-letters", "list"]);
         let row = format!("{number} orchestrator ask T a test\n");

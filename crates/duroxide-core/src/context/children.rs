@@ -258,7 +258,7 @@ impl OrchestrationContext {
             extras: StartExtras::default(),
         };
         let location = Location::caller();
-        self.shared.deciding(location).tell(kind, location);
+        self.shared.deciding(location).record(kind, location);
     }
 
     /// Checks an id as a client does. Executions that began on an engine that did not check go on without.

@@ -1,4 +1,4 @@
-//! Signals and queues: what the outside world tells a running orchestration.
+//! Signals and queues: what the outside world sends to a running orchestration.
 
 use std::panic::Location;
 

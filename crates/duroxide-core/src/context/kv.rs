@@ -34,7 +34,7 @@ impl OrchestrationContext {
             last_updated_at_ms: entry.last_updated_at_ms,
         };
         cell.kv.insert(key, entry);
-        cell.tell(kind, location);
+        cell.record(kind, location);
     }
 
     /// Sets a key to a value as JSON: structs in the order of their fields, maps in the order of their keys.
@@ -116,7 +116,7 @@ impl OrchestrationContext {
         let location = Location::caller();
         let mut cell = self.shared.deciding(location);
         cell.kv.remove(&key);
-        cell.tell(CommandKind::ClearKv { key }, location);
+        cell.record(CommandKind::ClearKv { key }, location);
     }
 
     /// Removes all keys. Replies to clients and the published view stay.
@@ -131,7 +131,7 @@ impl OrchestrationContext {
             .map(|(key, entry)| (key.clone(), entry.value.clone()))
             .collect();
         cell.kv.clear();
-        cell.tell(CommandKind::ClearAllKv, location);
+        cell.record(CommandKind::ClearAllKv, location);
         drop(cell);
         for (key, value) in kept {
             self.set_kv_value(key, value);
@@ -153,7 +153,7 @@ impl OrchestrationContext {
             .collect();
         for key in &old {
             cell.kv.remove(key);
-            cell.tell(CommandKind::ClearKv { key: key.clone() }, location);
+            cell.record(CommandKind::ClearKv { key: key.clone() }, location);
         }
         old.len()
     }

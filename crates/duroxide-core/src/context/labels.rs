@@ -48,7 +48,7 @@ impl OrchestrationContext {
             value: entry.value,
             last_updated_at_ms: entry.last_updated_at_ms,
         };
-        cell.tell(kind, location);
+        cell.record(kind, location);
     }
 
     /// Removes a label; recorded also when there is none.
@@ -65,7 +65,7 @@ impl OrchestrationContext {
         let mut cell = self.shared.deciding(location);
         cell.labels.remove(key);
         let key = recorded_label_key(key);
-        cell.tell(CommandKind::ClearKv { key }, location);
+        cell.record(CommandKind::ClearKv { key }, location);
     }
 
     /// The labels that the instance was started with and that its code set. What an operator changes is not seen here:

@@ -12,7 +12,7 @@ use crate::event::ErrorDetails;
 use crate::future::DurableFuture;
 use crate::message::{Undelivered, plain_message};
 
-/// How an instance ended that another one waits for, as workers tell it.
+/// How an instance ended that another one waits for, as workers report it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[doc(hidden)]
 pub enum AwaitedEnd {
@@ -33,7 +33,7 @@ impl OrchestrationContext {
     /// sent when the turn commits: once, whatever crashes. A message for an instance whose start is stored or decided
     /// waits for it.
     ///
-    /// The answer tells whether the instance could take messages when the code asked. An instance that ends before it
+    /// The answer says whether the instance could take messages when the code asked. An instance that ends before it
     /// reads the message leaves it unread, as it leaves those of clients.
     ///
     /// ```

@@ -46,7 +46,7 @@ pub use in_place::Run;
 pub use messages::AwaitedEnd;
 #[doc(hidden)]
 pub use requests::{
-    AskLetter, KeptReply, ReplyCount, is_reserved_key, reply_count_key, reply_key, request_queue,
+    AskMessage, KeptReply, ReplyCount, is_reserved_key, reply_count_key, reply_key, request_queue,
     view_key,
 };
 pub use requests::{REPLIES_MAX, Request, Requests};
@@ -110,7 +110,7 @@ impl OrchestrationContext {
     }
 
     /// The execution: 1, and one more after each continue-as-new and each retry of the failed instance by an operator.
-    /// Code that a retry replays is told the execution that it ran in first.
+    /// Code that a retry replays gets the number of the execution that it ran in first.
     #[must_use]
     pub fn execution_id(&self) -> u64 {
         self.shared.cell().shown.execution_id

@@ -72,7 +72,7 @@ pub fn is_reserved_key(key: &str) -> bool {
 /// A request as it travels.
 #[derive(Debug, Serialize, Deserialize)]
 #[doc(hidden)]
-pub struct AskLetter {
+pub struct AskMessage {
     /// The id that the client gave it.
     pub ask: String,
     /// The request.
@@ -142,21 +142,21 @@ impl<Req: Payload, Reply: Payload> Requests<Req, Reply> {
         loop {
             let text = self.ctx.dequeue_event(request_queue(&self.name)).await;
             // Only clients of the engine write here; what does not decode names no client that waits.
-            let Ok(letter) = serde_json::from_str::<AskLetter>(&text) else {
+            let Ok(message) = serde_json::from_str::<AskMessage>(&text) else {
                 continue;
             };
-            match codec::decode(&letter.request) {
+            match codec::decode(&message.request) {
                 Ok(value) => {
                     return Request {
                         name: self.name.clone(),
-                        ask: letter.ask,
+                        ask: message.ask,
                         value,
                         types: PhantomData,
                     };
                 }
                 Err(error) => {
                     let why = format!("the request does not decode: {error}");
-                    self.ctx.keep_reply(&self.name, &letter.ask, Err(why));
+                    self.ctx.keep_reply(&self.name, &message.ask, Err(why));
                 }
             }
         }
@@ -199,7 +199,7 @@ impl OrchestrationContext {
 
     /// Answers a request. The reply is recorded with the turn; the client has it when the turn is committed. The last
     /// [`REPLIES_MAX`] replies are kept, and of the last minute the last thousand; a client that did not look while so
-    /// many were given is told that it may have missed its own. A reply of more than 64 KiB becomes a refusal that says
+    /// many were given gets the answer that it may have missed its own. A reply of more than 64 KiB becomes a refusal that says
     /// so.
     ///
     /// # Panics

@@ -76,7 +76,7 @@ impl OrchestrationContext {
     }
 
     /// Runs work that a request to cancel does not touch: compensation, or steps that belong together. A request that
-    /// comes meanwhile is kept: [`cancel_reason`](Self::cancel_reason) tells it, a [`cancellable`](Self::cancellable)
+    /// comes meanwhile is kept: [`cancel_reason`](Self::cancel_reason) returns it, a [`cancellable`](Self::cancellable)
     /// group or a [saga](Self::saga) around the work ends with it when the work is done, and the orchestration ends as
     /// cancelled when its code returns. The code behind the work runs on to its next `await` first, so it can say what
     /// undoes it; that next `await` is where the group ends, also if it is shielded again. Only code that has heard of

@@ -50,7 +50,7 @@ impl OrchestrationContext {
             extras: StartExtras::default(),
         };
         let mut cell = self.shared.deciding(location);
-        cell.tell(kind, location);
+        cell.record(kind, location);
         drop(cell);
         Spawned {
             ctx: self.clone(),

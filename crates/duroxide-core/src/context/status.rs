@@ -38,6 +38,6 @@ impl OrchestrationContext {
     fn put_status(&self, status: Option<String>, location: &'static Location<'static>) {
         let mut cell = self.shared.deciding(location);
         cell.custom_status.clone_from(&status);
-        cell.tell(CommandKind::SetStatus { status }, location);
+        cell.record(CommandKind::SetStatus { status }, location);
     }
 }

@@ -83,7 +83,7 @@ pub trait Orchestration: Clone + Send + Sync + 'static {
     fn name(&self) -> &'static str;
 
     /// The version it states. A start of a definition with a version starts that version; without one, the version that
-    /// the registry's policy chooses, which is the latest unless it was told otherwise.
+    /// the registry's policy chooses, which is the latest unless the program chose another one.
     fn version(&self) -> Option<&'static str> {
         None
     }

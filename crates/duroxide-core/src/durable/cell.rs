@@ -326,7 +326,7 @@ impl Cell {
     }
 
     /// Records a request without an answer.
-    pub(crate) fn tell(&mut self, kind: CommandKind, location: &'static Location<'static>) {
+    pub(crate) fn record(&mut self, kind: CommandKind, location: &'static Location<'static>) {
         self.commands.push_back(Command {
             operation: None,
             kind,

@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::task::Waker;
 
-use super::machines::{Call, Letter, Mailbox, Resolution, Signals};
+use super::machines::{Call, Mailbox, QueueMessage, Resolution, Signals};
 use super::on_close::OnClose;
-use crate::limits::{HOLD_LETTERS_FROM, HOLD_LETTERS_FROM_BYTES};
+use crate::limits::{HOLD_QUEUE_MESSAGES_FROM, HOLD_QUEUE_MESSAGES_FROM_BYTES};
 use crate::message::{KEYS_QUEUE, SeenKeys, message_parts, plain_message};
 
 /// What an operation waits for.
@@ -87,8 +87,8 @@ pub(crate) struct Operations {
     signals: Signals,
     mailboxes: BTreeMap<String, Mailbox>,
     keys: SeenKeys,
-    letters: u64,
-    /// How many letters the code has not taken, and their bytes.
+    messages: u64,
+    /// How many queue messages the code has not taken, and their bytes.
     unread: usize,
     unread_bytes: usize,
     /// Dropped and recorded since the last turn ended.
@@ -150,17 +150,17 @@ impl Operations {
 
     /// Resolves every watch for a request to cancel; false if the code holds none.
     pub(crate) fn request_cancellation(&mut self, reason: &str) -> bool {
-        let mut told = false;
+        let mut reached = false;
         for slot in std::mem::take(&mut self.watching) {
             let operation = &mut self.slots[slot];
             if matches!(operation.call, Call::Open { .. }) {
                 let with = Resolution::Data(reason.to_owned());
                 operation.call = Call::Answered { id: 0, with };
                 self.wake(slot);
-                told = true;
+                reached = true;
             }
         }
-        told
+        reached
     }
 
     /// Its schedule event was recorded.
@@ -280,18 +280,18 @@ impl Operations {
         if let Some(key) = key {
             self.keys.insert(queue, key);
         }
-        let letter = Letter {
-            arrival: self.letters,
+        let message = QueueMessage {
+            arrival: self.messages,
             data: data.to_owned(),
         };
-        self.letters += 1;
+        self.messages += 1;
         self.unread += 1;
         self.unread_bytes += data.len();
         let reader = self
             .mailboxes
             .entry(queue.to_owned())
             .or_default()
-            .deliver(letter);
+            .deliver(message);
         if let Some(reader) = reader {
             self.wake(reader);
         }
@@ -302,14 +302,14 @@ impl Operations {
         let operation = &mut self.slots[slot];
         let taken = match (&operation.kind, &operation.call) {
             (OperationKind::Dequeue { name }, &Call::Open { id }) => {
-                let letter = self.mailboxes.get_mut(name).and_then(|m| m.take(slot));
-                if let Some(data) = &letter {
+                let message = self.mailboxes.get_mut(name).and_then(|m| m.take(slot));
+                if let Some(data) = &message {
                     operation.call = Call::Taken { id };
                     self.waiting -= 1;
                     self.unread = self.unread.saturating_sub(1);
                     self.unread_bytes = self.unread_bytes.saturating_sub(data.len());
                 }
-                letter.map(Resolution::Data)
+                message.map(Resolution::Data)
             }
             _ => {
                 let call = std::mem::replace(&mut operation.call, Call::Issued);
@@ -400,25 +400,26 @@ impl Operations {
 
     /// Whether the code has so many queue messages that it did not take that further ones are of no use now.
     pub(crate) fn has_many_unread(&self) -> bool {
-        self.unread >= HOLD_LETTERS_FROM || self.unread_bytes >= HOLD_LETTERS_FROM_BYTES
+        self.unread >= HOLD_QUEUE_MESSAGES_FROM
+            || self.unread_bytes >= HOLD_QUEUE_MESSAGES_FROM_BYTES
     }
 
     /// Whether the code waits for a queue message that it does not have. Looks at each queue.
-    pub(crate) fn wants_letters(&self) -> bool {
+    pub(crate) fn wants_queue_messages(&self) -> bool {
         self.mailboxes.values().any(Mailbox::is_wanting)
     }
 
     /// Queue messages that the code has not taken, in the order they arrived, and the keys of those that came in.
     pub(crate) fn unread(&self) -> Vec<(String, String)> {
-        let mut letters: Vec<_> = self
+        let mut messages: Vec<_> = self
             .mailboxes
             .iter()
-            .flat_map(|(queue, mailbox)| mailbox.unread().map(move |letter| (queue, letter)))
+            .flat_map(|(queue, mailbox)| mailbox.unread().map(move |message| (queue, message)))
             .collect();
-        letters.sort_by_key(|(_, letter)| letter.arrival);
-        letters
+        messages.sort_by_key(|(_, message)| message.arrival);
+        messages
             .into_iter()
-            .map(|(queue, letter)| (queue.clone(), plain_message(letter.data.clone())))
+            .map(|(queue, message)| (queue.clone(), plain_message(message.data.clone())))
             .chain(
                 self.keys
                     .handed_on()

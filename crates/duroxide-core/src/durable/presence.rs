@@ -92,8 +92,8 @@ impl Presence {
             orchestration_name = %self.identity.name,
             "{report}"
         );
-        if let Some(tell) = on_foreign {
-            tell();
+        if let Some(notify) = on_foreign {
+            notify();
         }
     }
 
@@ -107,14 +107,14 @@ impl Presence {
         self.seen().foreign.clone()
     }
 
-    /// Whom to tell when something comes from elsewhere; told at once if it came already.
-    pub(crate) fn on_foreign(&self, tell: OnForeign) {
+    /// Calls `notify` when a foreign wake-up or call comes, and at once if one came already.
+    pub(crate) fn on_foreign(&self, notify: OnForeign) {
         let mut seen = self.seen();
         if seen.foreign.is_none() {
-            seen.on_foreign = Some(tell);
+            seen.on_foreign = Some(notify);
         } else {
             drop(seen);
-            tell();
+            notify();
         }
     }
 

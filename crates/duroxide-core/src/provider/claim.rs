@@ -22,7 +22,7 @@ pub const CLAIM_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// How many [`QueueMessage`](crate::WorkItem::QueueMessage)s of one instance a claim hands out at most; it ends before
 /// the next one. Code may read one of them per execution, and carries the others on.
-pub const CLAIM_LETTERS_MAX: usize = 64;
+pub const CLAIM_QUEUE_MESSAGES_MAX: usize = 64;
 
 /// What a dispatcher asks for when it claims turns.
 ///
@@ -53,7 +53,7 @@ pub struct TurnClaim {
     /// How many messages of one instance at most, oldest first, at least one and never more than [`CLAIM_MESSAGES_MAX`]
     /// or [`CLAIM_BYTES_MAX`] allow. The message that begins the next execution and the oldest request to cancel, one
     /// that terminates before others, come with the claim even if older messages fill it: an instance that cannot run
-    /// must still be seen to be cancelled. Of queue messages a claim takes no more than [`CLAIM_LETTERS_MAX`].
+    /// must still be seen to be cancelled. Of queue messages a claim takes no more than [`CLAIM_QUEUE_MESSAGES_MAX`].
     ///
     /// A [`ContinueAsNew`](crate::WorkItem::ContinueAsNew) goes before an older start, for the claim and for the code
     /// it needs. If it carries unread queue messages, the claim takes no

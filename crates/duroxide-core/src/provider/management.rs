@@ -154,7 +154,7 @@ pub struct DeadLetter {
     /// The reason why it was dead-lettered.
     pub reason: String,
     /// When, in milliseconds since the Unix epoch.
-    pub set_aside_at: u64,
+    pub dead_lettered_at_ms: u64,
 }
 
 /// The older administrative trait. Nothing uses it; it stays so that code naming it compiles.

@@ -28,7 +28,7 @@ mod writes;
 
 pub use admin::ProviderAdmin;
 pub use claim::{
-    CLAIM_BYTES_MAX, CLAIM_LETTERS_MAX, CLAIM_MESSAGES_MAX, CachedHistories, CachedHistory,
+    CLAIM_BYTES_MAX, CLAIM_MESSAGES_MAX, CLAIM_QUEUE_MESSAGES_MAX, CachedHistories, CachedHistory,
     ClaimedTurn, ClaimedWork, HandOut, TurnClaim, TurnHistory, WorkClaim,
 };
 pub use contract::Provider;
@@ -51,11 +51,11 @@ pub use query::{
     TimeRange,
 };
 pub use readings::StoreReadings;
-pub use requeue::{LetterOrigin, Requeue};
+pub use requeue::{DeadLetterOrigin, Requeue};
 pub use snapshot::{
-    Awaiting, Closing, EventRecord, ExecutionRecord, HeartbeatRecord, HeldIds, InstanceRecord,
-    InstanceSnapshot, KeyValueRecord, LetterRecord, QueuedActivity, QueuedMessage, Restoring,
-    StoredLife,
+    Awaiting, Closing, DeadLetterRecord, EventRecord, ExecutionRecord, HeartbeatRecord, HeldIds,
+    InstanceRecord, InstanceSnapshot, KeyValueRecord, QueuedActivity, QueuedMessage, Restoring,
+    StoredIncarnation,
 };
 pub use space::GivenBack;
 pub use status::ExecutionStatus;

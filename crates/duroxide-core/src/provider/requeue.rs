@@ -7,10 +7,10 @@ use crate::WorkItem;
 /// What became of a dead letter that was to go back into its queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Requeue {
-    /// The message is in its queue again, and the letter is gone.
+    /// The message is in its queue again, and the dead letter is gone.
     Done,
-    /// There is no such letter.
-    NoSuchLetter,
+    /// There is no such dead letter.
+    NoSuchDeadLetter,
     /// Nothing was changed.
     Refused {
         /// The reason, for an operator.
@@ -20,14 +20,14 @@ pub enum Requeue {
 
 /// What a store knows of a dead letter beside its text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct LetterOrigin {
+pub struct DeadLetterOrigin {
     /// The life of the instance that the message was for, as far as that is known.
-    pub life: Option<Incarnation>,
+    pub incarnation: Option<Incarnation>,
     /// Whether the instance got a failure in place of the message.
     pub answered: bool,
 }
 
-impl LetterOrigin {
+impl DeadLetterOrigin {
     /// Why a message must stay a dead letter; `current` is the life of its instance, if that exists.
     ///
     /// A message that belongs to one operation (a result, a timer, an activity) must not reach another life of the id:
@@ -38,11 +38,11 @@ impl LetterOrigin {
         let instance = item.target_instance();
         if self.answered {
             return Some(format!(
-                "{instance} was told that it failed, and went on without it"
+                "{instance} got a failure in its place, and went on without it"
             ));
         }
-        match self.life {
-            Some(life) if current != Some(life) => Some(format!(
+        match self.incarnation {
+            Some(incarnation) if current != Some(incarnation) => Some(format!(
                 "it is for an earlier instance {instance}, which was deleted"
             )),
             None if names_operation(item) => Some(format!(

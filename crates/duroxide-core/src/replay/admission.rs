@@ -70,7 +70,7 @@ impl Execution {
             WorkItem::QueueMessage { name, data, .. } if name == REWIND_QUEUE => {
                 self.ask_again(name, data);
             }
-            WorkItem::QueueMessage { name, data, .. } => self.admit_letter(name, data),
+            WorkItem::QueueMessage { name, data, .. } => self.admit_queue_message(name, data),
             WorkItem::CancelInstance { reason, .. } => self.admit_cancel(reason),
             // Starts are the dispatcher's business; activities never travel on this queue.
             WorkItem::StartOrchestration { .. }
@@ -137,7 +137,7 @@ impl Execution {
 
     /// A message whose key was seen is a repeated one, also across executions. The engine's own queues take nothing
     /// from outside.
-    fn admit_letter(&mut self, name: String, data: String) {
+    fn admit_queue_message(&mut self, name: String, data: String) {
         let is_repeated = message_parts(&data).0.is_some_and(|key| {
             let in_batch = |incoming: &Incoming| match incoming {
                 Incoming::Event {

@@ -36,7 +36,7 @@ pub struct Turn {
     /// The reason of a request to cancel that the next execution gets; only with [`Outcome::ContinuedAsNew`].
     pub handed_on: Option<String>,
     /// Whether the code has unread queue messages and waits for none: further ones are of no use before the next turn.
-    pub holds_letters: bool,
+    pub holds_queue_messages: bool,
     /// What is worth saying about it, once it is committed.
     pub notes: Notes,
 }
@@ -52,7 +52,7 @@ impl Turn {
             outcome: Outcome::Waiting,
             failed_by: None,
             handed_on: None,
-            holds_letters: false,
+            holds_queue_messages: false,
             notes,
         }
     }

@@ -45,7 +45,7 @@ pub(super) fn finish(execution: &mut Execution, limits: &TurnLimits) -> Turn {
         execution.keep_only_detached_starts();
     }
     execution.record_terminal(&outcome);
-    let holds_letters = execution.holds_letters(&outcome);
+    let holds_queue_messages = execution.holds_queue_messages(&outcome);
     let state = std::mem::take(&mut execution.turn);
     execution.last_event_id = state
         .events
@@ -66,7 +66,7 @@ pub(super) fn finish(execution: &mut Execution, limits: &TurnLimits) -> Turn {
             .filter(|_| matches!(outcome, Outcome::ContinuedAsNew { .. })),
         outcome,
         failed_by,
-        holds_letters,
+        holds_queue_messages,
         notes: state.notes,
     }
 }
@@ -285,11 +285,11 @@ impl Execution {
     }
 
     /// Whether further queue messages are of no use before the next turn.
-    fn holds_letters(&self, outcome: &Outcome) -> bool {
+    fn holds_queue_messages(&self, outcome: &Outcome) -> bool {
         let cell = self.shared.cell();
         let operations = &cell.operations;
         match outcome {
-            Outcome::Waiting => operations.has_many_unread() && !operations.wants_letters(),
+            Outcome::Waiting => operations.has_many_unread() && !operations.wants_queue_messages(),
             // The next execution begins with those that are unread.
             Outcome::ContinuedAsNew { .. } => operations.has_many_unread(),
             Outcome::Completed { .. } | Outcome::Failed { .. } => false,

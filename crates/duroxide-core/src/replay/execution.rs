@@ -133,10 +133,10 @@ impl Execution {
             }),
             None => {}
         }
-        let letters = carried
+        let messages = carried
             .into_iter()
             .filter(|(name, _)| !is_start_queue(name));
-        for (name, data) in letters {
+        for (name, data) in messages {
             if name == KEYS_QUEUE {
                 // Known before the messages of this turn are looked at: a repeated one may come with the start.
                 execution.shared.cell().operations.take_over_keys(&data);

@@ -136,7 +136,7 @@ impl<'a> Ending<'a> {
             outcome: Outcome::Failed { details },
             failed_by: Some(failed_by),
             handed_on: None,
-            holds_letters: false,
+            holds_queue_messages: false,
             notes: super::notes::Notes::default(),
         }
     }
@@ -165,7 +165,7 @@ enum Open {
 
 fn open_operations<'a>(history: impl Iterator<Item = &'a Event>) -> BTreeMap<u64, Open> {
     let mut open = BTreeMap::new();
-    let mut letters: HashMap<&str, u64> = HashMap::new();
+    let mut messages: HashMap<&str, u64> = HashMap::new();
     for event in history {
         match &event.kind {
             EventKind::ActivityScheduled { .. } => {
@@ -184,7 +184,7 @@ fn open_operations<'a>(history: impl Iterator<Item = &'a Event>) -> BTreeMap<u64
             EventKind::ExternalEvent { name, .. } => {
                 close_oldest(&mut open, |o| matches!(o, Open::Wait(n) if n == name));
             }
-            EventKind::QueueSubscribed { name } => match letters.get_mut(name.as_str()) {
+            EventKind::QueueSubscribed { name } => match messages.get_mut(name.as_str()) {
                 Some(unread) if *unread > 0 => *unread -= 1,
                 _ => {
                     open.insert(event.event_id, Open::Dequeue(name.clone()));
@@ -192,7 +192,7 @@ fn open_operations<'a>(history: impl Iterator<Item = &'a Event>) -> BTreeMap<u64
             },
             EventKind::QueueEventDelivered { name, .. } => {
                 if !close_oldest(&mut open, |o| matches!(o, Open::Dequeue(n) if n == name)) {
-                    *letters.entry(name).or_default() += 1;
+                    *messages.entry(name).or_default() += 1;
                 }
             }
             _ => {
@@ -205,7 +205,7 @@ fn open_operations<'a>(history: impl Iterator<Item = &'a Event>) -> BTreeMap<u64
     open
 }
 
-/// Signals and letters name no schedule: they answer the oldest one of their name.
+/// Signals and queue messages name no schedule: they answer the oldest one of their name.
 fn close_oldest(open: &mut BTreeMap<u64, Open>, answers: impl Fn(&Open) -> bool) -> bool {
     let oldest = open.iter().find(|(_, o)| answers(o)).map(|(id, _)| *id);
     oldest.is_some_and(|id| open.remove(&id).is_some())
@@ -266,7 +266,7 @@ mod tests {
         assert!(turn.cancelled_activities.is_empty());
     }
 
-    /// A history with one open child of each policy, and one whose policy no record tells.
+    /// A history with one open child of each policy, and one whose policy no record has.
     fn family() -> Vec<Event> {
         let child = |id, instance: &str, input: &str| {
             let kind = EventKind::SubOrchestrationScheduled {
@@ -285,13 +285,13 @@ mod tests {
         ]
     }
 
-    fn told(turn: &Turn) -> Vec<(&str, bool)> {
+    fn notified(turn: &Turn) -> Vec<(&str, bool)> {
         let children = turn.cancelled_children.iter();
-        let told = children.map(|one| {
+        let notified = children.map(|one| {
             let terminates = one.reason.starts_with(TERMINATE_PREFIX);
             (one.instance.as_str(), terminates)
         });
-        told.collect()
+        notified.collect()
     }
 
     #[test]
@@ -306,11 +306,11 @@ mod tests {
         let failed = fail_without_replay(of, Vec::new(), ErrorDetails::panicked("x"));
         let ended = terminate_without_replay(of, Vec::new(), "enough");
         assert_eq!(
-            told(&failed),
+            notified(&failed),
             [("ended", true), ("asked", false), ("older", false)]
         );
         assert_eq!(
-            told(&ended),
+            notified(&ended),
             [("ended", true), ("asked", true), ("older", true)]
         );
         for turn in [failed, ended] {

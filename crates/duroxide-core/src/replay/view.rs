@@ -104,8 +104,8 @@ impl Execution {
     /// Calls back, once, when something from outside its history reaches the orchestration: a wake by a timer, channel
     /// or task that it awaits, or a use of its context elsewhere. It is in the log by then, and the next turn of this
     /// execution fails with the report. Called on the foreign thread, or at once if it has happened already.
-    pub fn on_foreign(&self, tell: Arc<dyn Fn() + Send + Sync>) {
-        self.shared.presence.on_foreign(tell);
+    pub fn on_foreign(&self, notify: Arc<dyn Fn() + Send + Sync>) {
+        self.shared.presence.on_foreign(notify);
     }
 
     /// From now on, completions that fit no schedule are noted in [`Notes::strays`](super::Notes::strays) and otherwise

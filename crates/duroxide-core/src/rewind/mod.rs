@@ -26,12 +26,12 @@ pub use plan::{Child, ChildStanding, Rewind, Work, plan};
 /// Where a record is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RewindPoint {
-    /// At what made the execution fail, as far as its record tells:
+    /// At what made the execution fail, as far as its record shows it:
     ///
     /// - of one that was cancelled or terminated, at the request;
     /// - of one that ended with an error of its code or with that of an activity or a child, at a failed result of an
     ///   activity or child: the last one that says the same as the end, else the last one; and before it as far as
-    ///   nothing is dropped that was asked for after a failure and succeeded, or was told to the code, so that calls
+    ///   nothing is dropped that was asked for after a failure and succeeded, or was shown to the code, so that calls
     ///   that failed side by side, and all attempts of one call, are asked for anew. A result that was overcome does
     ///   not count: the same activity or child with the same input was asked for after it and succeeded;
     /// - of any other (poison, a panic, divergence, a limit, an error without a failed result), at the end: behind the

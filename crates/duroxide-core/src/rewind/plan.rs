@@ -35,7 +35,7 @@ pub struct Rewind {
     pub successes_dropped: usize,
     /// Activities and timers that are asked for anew.
     pub again: Vec<Work>,
-    /// Children of the kept part of the record that have not told of a success; what becomes of each depends on how it
+    /// Children of the kept part of the record that have not reported a success; what becomes of each depends on how it
     /// stands.
     pub children: Vec<Child>,
     /// Answers and queue messages of the dropped part that the record of the next execution has behind the kept part,
@@ -75,7 +75,7 @@ pub struct Child {
 pub enum ChildStanding {
     /// There is none: it was never started, or is deleted. It is started.
     Unborn,
-    /// It runs. What it tells in the end counts.
+    /// It runs. The result that it reports counts.
     Running,
     /// It ended with this value, which counts.
     Completed(String),
@@ -202,7 +202,7 @@ impl Rewind {
     }
 
     /// What is to be written: the history of the next execution, and the messages that it, and children that are
-    /// rewound with it, are sent. `standing` tells how each of [`children`](Self::children) stands; `waiting` are
+    /// rewound with it, are sent. `standing` says how each of [`children`](Self::children) stands; `waiting` are
     /// messages that were claimed with the request. Successes and queue messages among these stand in the record behind
     /// what comes again; failures of the failed execution are not passed on: what they are about is asked for anew. A
     /// time limit that is not over by `now_ms` goes on; one that is begins anew.

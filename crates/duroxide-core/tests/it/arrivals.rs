@@ -6,7 +6,7 @@ use duroxide_core::{ErrorDetails, Event, EventKind, WorkItem};
 
 use crate::history::{
     cancel, child_completed, child_failed, completed, failed, failed_with, fired, in_execution,
-    letter, poison, signal,
+    poison, queue_message, signal,
 };
 use crate::program::hash;
 
@@ -66,7 +66,7 @@ pub(crate) fn open(history: &[Event], with_dropped: bool) -> Vec<Open> {
         .collect()
 }
 
-/// Signals and letters name no schedule: the n-th one of a name closes the n-th wait that is not closed yet.
+/// Signals and queue messages name no schedule: the n-th one of a name closes the n-th wait that is not closed yet.
 fn close_read(history: &[Event], closed: &mut HashSet<u64>) {
     for (place, event) in history.iter().enumerate() {
         let reader = match &event.kind {
@@ -98,7 +98,7 @@ pub(crate) fn answer(open: &Open, execution: u64) -> WorkItem {
         },
         EventKind::TimerCreated { .. } => fired(id),
         EventKind::ExternalSubscribed { name } => signal(name, &format!("s({name})")),
-        EventKind::QueueSubscribed { name } => letter(name, &format!("m({name})")),
+        EventKind::QueueSubscribed { name } => queue_message(name, &format!("m({name})")),
         EventKind::SubOrchestrationScheduled { input, .. } => match hash(input) % 5 {
             0 => child_failed(id, ErrorDetails::orchestration_failed("child failed")),
             _ => child_completed(id, &format!("c({input})")),
@@ -122,7 +122,7 @@ pub(crate) fn any_message(dice: &mut Dice, history: &[Event], execution: u64) ->
             let is_activity = matches!(wanted[0].kind, EventKind::ActivityScheduled { .. });
             is_activity.then(|| in_execution(execution, failure))
         }
-        85..90 => Some(letter(
+        85..90 => Some(queue_message(
             &format!("q{}", 1 + dice.below(2)),
             &format!("m{}", dice.below(100)),
         )),

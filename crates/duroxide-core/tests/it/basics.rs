@@ -5,7 +5,7 @@ use std::time::Duration;
 use duroxide_core::Action;
 use duroxide_core::replay::Outcome;
 
-use crate::history::{completed, failed, fired, letter, signal};
+use crate::history::{completed, failed, fired, queue_message, signal};
 use crate::world::{World, failure, kinds, output};
 
 #[test]
@@ -74,7 +74,7 @@ fn a_turn_without_messages_decides_nothing() {
 }
 
 #[test]
-fn a_signal_reaches_the_oldest_wait_and_a_letter_waits_for_its_reader() {
+fn a_signal_reaches_the_oldest_wait_and_a_queue_message_waits_for_its_reader() {
     let mut world = World::of(|ctx, _| async move {
         let (first, second) = (ctx.schedule_wait("s"), ctx.schedule_wait("s"));
         let second_value = second.await;
@@ -82,7 +82,7 @@ fn a_signal_reaches_the_oldest_wait_and_a_letter_waits_for_its_reader() {
         let message = ctx.dequeue_event("q").await;
         Ok(format!("{first_value},{second_value},{message}"))
     });
-    world.turn(vec![letter("q", "m")]);
+    world.turn(vec![queue_message("q", "m")]);
     world.turn(vec![signal("s", "1")]);
     let turn = world.replayed_turn(vec![signal("s", "2")]);
     assert_eq!(output(&turn), "1,2,m");

@@ -4,7 +4,8 @@ use duroxide_core::replay::{FailedBy, Outcome, Unused};
 use duroxide_core::{ErrorDetails, WorkItem};
 
 use crate::history::{
-    cancel, child_completed, child_failed, completed, failed_with, fired, letter, poison, signal,
+    cancel, child_completed, child_failed, completed, failed_with, fired, poison, queue_message,
+    signal,
 };
 use crate::world::{World, failure, output};
 
@@ -34,7 +35,7 @@ fn failed_by(message: WorkItem) -> Option<FailedBy> {
 
 #[test]
 fn a_failure_names_its_cause() {
-    assert_eq!(failed_by(letter("q", "")), None);
+    assert_eq!(failed_by(queue_message("q", "")), None);
     assert_eq!(failed_by(signal("how", "error")), Some(FailedBy::Code));
     assert_eq!(failed_by(signal("how", "panic")), Some(FailedBy::Panic));
     assert_eq!(failed_by(signal("how", "large")), Some(FailedBy::Limit));

@@ -12,7 +12,7 @@ use futures::StreamExt;
 use futures::future::{join_all, select_all};
 use futures::stream::FuturesUnordered;
 
-use crate::history::{completed, fired, letter, signal};
+use crate::history::{completed, fired, queue_message, signal};
 use crate::world::{World, output};
 
 const SIZES: [u64; 4] = [1_023, 1_024, 1_025, 10_000];
@@ -162,7 +162,7 @@ fn our_select_takes_many_and_a_tie_goes_to_the_lowest() {
             .await;
         Ok(format!("{place}={message} {next}={other}"))
     });
-    world.turn(vec![letter("q", "m0"), letter("q", "m1")]);
+    world.turn(vec![queue_message("q", "m0"), queue_message("q", "m1")]);
     let last = world.history.last().unwrap();
     assert!(last.is_terminal(), "both messages were there");
     assert!(format!("{:?}", last.kind).contains("0=m0 0=m1"), "{last:?}");
@@ -250,8 +250,8 @@ fn messages_that_were_there_first_reach_readers_inside_every_combinator() {
         let loose: Vec<String> = readers().collect::<FuturesUnordered<_>>().collect().await;
         Ok((ours.len() + theirs.len() + loose.len()).to_string())
     });
-    let letters = (0..120).map(|n| letter("q", &n.to_string()));
-    assert_eq!(output(&world.turn(letters.collect())), "120");
+    let messages = (0..120).map(|n| queue_message("q", &n.to_string()));
+    assert_eq!(output(&world.turn(messages.collect())), "120");
 }
 
 #[test]
@@ -262,8 +262,8 @@ fn ten_thousand_queue_messages_are_drained_in_one_turn() {
         }
         Ok("drained".into())
     });
-    let letters = (0..10_000).map(|n| letter("q", &n.to_string()));
-    assert_eq!(output(&world.turn(letters.collect())), "drained");
+    let messages = (0..10_000).map(|n| queue_message("q", &n.to_string()));
+    assert_eq!(output(&world.turn(messages.collect())), "drained");
     world.history.pop();
     world.commits.clear();
     assert_eq!(

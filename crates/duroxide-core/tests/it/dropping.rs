@@ -5,7 +5,7 @@ use std::time::Duration;
 use duroxide_core::Action;
 use duroxide_core::replay::Outcome;
 
-use crate::history::{child_failed, completed, failed_with, fired, letter, poison, signal};
+use crate::history::{child_failed, completed, failed_with, fired, poison, queue_message, signal};
 use crate::world::{World, failure, kinds, output};
 
 #[test]
@@ -263,7 +263,7 @@ fn a_dropped_reader_hands_its_message_to_the_next() {
         Ok(format!("{b},{a},{c}"))
     });
     world.turn(vec![]);
-    let turn = world.turn(["m0", "m1", "m2"].map(|m| letter("q", m)).to_vec());
+    let turn = world.turn(["m0", "m1", "m2"].map(|m| queue_message("q", m)).to_vec());
     assert_eq!(
         output(&turn),
         "m1,m0,m2",
@@ -287,7 +287,7 @@ fn a_reader_that_gets_its_message_through_the_drop_of_another_wakes_up_at_once()
         Ok(ctx.join(both).await.concat())
     });
     world.turn(vec![]);
-    world.turn(vec![letter("q", "m")]);
+    world.turn(vec![queue_message("q", "m")]);
     assert_eq!(output(&world.turn(vec![fired(4)])), "m");
 }
 

@@ -6,7 +6,7 @@ use duroxide_core::replay::{Outcome, Turn};
 use duroxide_core::{Action, EventKind};
 
 use crate::history::{
-    History, cancel, child_completed, completed, fired, in_execution, letter, signal,
+    History, cancel, child_completed, completed, fired, in_execution, queue_message, signal,
 };
 use crate::world::{World, failure, kinds, output};
 
@@ -187,7 +187,7 @@ fn continue_as_new_wins_over_a_returned_value_and_the_first_one_counts() {
 }
 
 #[test]
-fn unread_letters_cross_into_the_next_execution_oldest_first_and_none_is_lost() {
+fn unread_queue_messages_cross_into_the_next_execution_oldest_first_and_none_is_lost() {
     let mut world = World::of(|ctx, input| async move {
         if input == "next" {
             let mut read = Vec::new();
@@ -201,9 +201,13 @@ fn unread_letters_cross_into_the_next_execution_oldest_first_and_none_is_lost() 
         ctx.dequeue_event("b").await;
         ctx.continue_as_new("next").await
     });
-    let letters =
-        (0..600).flat_map(|n| [letter("b", &format!("b{n}")), letter("a", &format!("a{n}"))]);
-    let turn = world.turn(letters.collect());
+    let messages = (0..600).flat_map(|n| {
+        [
+            queue_message("b", &format!("b{n}")),
+            queue_message("a", &format!("a{n}")),
+        ]
+    });
+    let turn = world.turn(messages.collect());
     let Outcome::ContinuedAsNew { carried, .. } = &turn.outcome else {
         panic!("{:?}", turn.outcome)
     };
@@ -214,7 +218,7 @@ fn unread_letters_cross_into_the_next_execution_oldest_first_and_none_is_lost() 
 
     assert_eq!(turn.notes.unused, []);
 
-    let turn = world.turn(vec![letter("a", "newer")]);
+    let turn = world.turn(vec![queue_message("a", "newer")]);
     let all: String = (0..600).map(|n| format!("a{n},")).collect();
     assert_eq!(output(&turn), format!("{all}newer,b1"));
     assert_eq!(

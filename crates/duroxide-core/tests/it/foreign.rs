@@ -225,7 +225,7 @@ fn what_an_orchestration_does_with_itself_is_not_foreign() {
 }
 
 #[test]
-fn destructors_that_use_the_context_are_heard_by_nobody_once_the_code_is_set_aside() {
+fn destructors_that_use_the_context_are_heard_by_nobody_once_the_code_is_discarded() {
     struct Farewell(OrchestrationContext);
     impl Drop for Farewell {
         fn drop(&mut self) {

@@ -138,7 +138,7 @@ pub(crate) fn signal(name: &str, data: &str) -> WorkItem {
     }
 }
 
-pub(crate) fn letter(queue: &str, data: &str) -> WorkItem {
+pub(crate) fn queue_message(queue: &str, data: &str) -> WorkItem {
     WorkItem::QueueMessage {
         instance: INSTANCE.into(),
         name: queue.into(),

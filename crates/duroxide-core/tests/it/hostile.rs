@@ -8,7 +8,7 @@ use duroxide_core::{ErrorDetails, Event, EventKind, OrchestrationHandler};
 use proptest::prelude::*;
 
 use crate::arrivals::{Dice, any_message};
-use crate::history::{INSTANCE, completed, event, letter, poison, signal};
+use crate::history::{INSTANCE, completed, event, poison, queue_message, signal};
 use crate::program::{Op, Step, interpreter};
 use crate::world::{World, run_turn};
 
@@ -169,7 +169,11 @@ fn survive(history: &[Event], code: &Arc<dyn OrchestrationHandler>, seed: u64) {
     let mut dice = Dice::new(seed);
     let limits = TurnLimits::default();
     for _ in 0..2 {
-        let mut messages = vec![completed(2, "r"), signal("w1", "s"), letter("q1", "m")];
+        let mut messages = vec![
+            completed(2, "r"),
+            signal("w1", "s"),
+            queue_message("q1", "m"),
+        ];
         messages.extend((0..3).filter_map(|_| any_message(&mut dice, &[], 1)));
         let ended = execution.has_ended();
         let turn = run_turn(

@@ -58,8 +58,8 @@ fn labels_are_no_messages_and_no_key_values() {
     })
     .labelled(&labels(&[("team", "blue")]));
     world.turn(vec![]);
-    let is_letter = |kind: &EventKind| matches!(kind, EventKind::QueueEventDelivered { .. });
-    assert!(!world.history.iter().any(|it| is_letter(&it.kind)));
+    let is_queue_message = |kind: &EventKind| matches!(kind, EventKind::QueueEventDelivered { .. });
+    assert!(!world.history.iter().any(|it| is_queue_message(&it.kind)));
     let turn = world.replayed_turn(vec![signal("next", "")]);
     assert_eq!(output(&turn), "[]");
 }

@@ -6,7 +6,7 @@ use duroxide_core::limits::{
 };
 use duroxide_core::replay::{Outcome, TurnLimits};
 
-use crate::history::{completed, letter, signal};
+use crate::history::{completed, queue_message, signal};
 use crate::world::{World, failure, kinds};
 
 /// A decision about a text.
@@ -175,7 +175,7 @@ fn a_broken_limit_leaves_one_terminal_event_and_takes_the_turns_decisions_back()
     })
     .child_of("parent", 7);
     world.turn(vec![]);
-    let turn = world.replayed_turn(vec![letter("q", "kept"), signal("go", "")]);
+    let turn = world.replayed_turn(vec![queue_message("q", "kept"), signal("go", "")]);
     assert!(failure(&turn).starts_with("Custom status size"));
     assert_eq!(
         kinds(&turn.events),

@@ -3,7 +3,7 @@
 use duroxide_core::replay::Unused;
 use duroxide_core::{OrchestrationContext, WorkItem};
 
-use crate::history::{completed, letter, signal};
+use crate::history::{completed, queue_message, signal};
 use crate::world::{World, kinds, output};
 
 /// Takes what comes first, again and again.
@@ -84,7 +84,11 @@ fn a_signal_finds_a_wait_that_comes_after_a_question_to_the_host_and_a_queue_mes
         ctx.utc_now().await?;
         Ok(ctx.schedule_wait("answer").await)
     };
-    let messages = [letter("q", ""), completed(2, ""), signal("answer", "yes")];
+    let messages = [
+        queue_message("q", ""),
+        completed(2, ""),
+        signal("answer", "yes"),
+    ];
     for cut in 0..=messages.len() {
         let mut world = World::of(code);
         world.turn(vec![]);
@@ -121,7 +125,7 @@ fn a_wait_that_was_dropped_before_it_was_recorded_takes_no_signal() {
         ctx.dequeue_event("q").await;
         Ok(ctx.schedule_wait("a").await)
     });
-    let turn = world.turn(vec![signal("a", "early"), letter("q", "")]);
+    let turn = world.turn(vec![signal("a", "early"), queue_message("q", "")]);
     assert_eq!(turn.notes.unused, [Unused::NobodyWaits]);
     assert_eq!(
         output(&world.replayed_turn(vec![signal("a", "in time")])),

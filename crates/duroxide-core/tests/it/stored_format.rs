@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use duroxide_core::provider::InstanceSnapshot;
 use duroxide_core::{AppErrorKind, ErrorDetails, Event, EventKind, PoisonMessageType, WorkItem};
 use serde_json::Value;
 
@@ -279,4 +280,18 @@ fn histories_of_the_published_engine_are_written_as_they_were_read() {
         );
         assert!(events > 0, "{file}");
     }
+}
+
+/// Export files hold snapshots: each part has the name that it had when the first one was written.
+#[test]
+fn a_snapshot_is_written_as_it_was_read() {
+    let text = concat!(
+        r#"{"instance_id":"i","record":{"name":"n","execution_id":1,"life":7,"parent_life":8,"custom_status_version":0,"#,
+        r#""created_at_ms":1,"updated_at_ms":2},"activities":[{"json":"{}","execution_id":1,"activity_id":2,"#,
+        r#""visible_at_ms":3,"attempts":0,"life":7}],"letters":[{"queue":"worker","payload":"{}","reason":"r","#,
+        r#""set_aside_at_ms":4,"life":7}]}"#
+    );
+    let snapshot: InstanceSnapshot = serde_json::from_str(text).unwrap();
+    assert_eq!(snapshot.dead_letters[0].dead_lettered_at_ms, 4);
+    assert_eq!(serde_json::to_string(&snapshot).unwrap(), text);
 }

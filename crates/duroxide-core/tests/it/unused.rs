@@ -4,7 +4,8 @@ use duroxide_core::replay::{ChildEnded, Outcome, Unused};
 use duroxide_core::{ErrorDetails, keyed_message};
 
 use crate::history::{
-    cancel, child_completed, child_failed, completed, failed, fired, in_execution, letter, signal,
+    cancel, child_completed, child_failed, completed, failed, fired, in_execution, queue_message,
+    signal,
 };
 use crate::world::{World, output};
 
@@ -50,17 +51,21 @@ fn a_repeated_message_that_comes_with_the_next_execution_is_not_taken_again() {
     let mut world = World::of(|ctx, input| async move {
         let first = ctx.receive::<String>("orders").await;
         let first = first.map_err(|error| error.to_string())?;
-        match input.is_empty() {
-            true => ctx.continue_as_new(first).await,
-            false => Ok(format!("{input}, {first}")),
+        if input.is_empty() {
+            ctx.continue_as_new(first).await
+        } else {
+            Ok(format!("{input}, {first}"))
         }
     });
     world.turn(vec![]);
-    let one = || letter("orders", &keyed_message("k", "one"));
+    let one = || queue_message("orders", &keyed_message("k", "one"));
     world.turn(vec![one()]);
     let turn = world.turn(vec![one()]);
     assert_eq!(turn.notes.unused, [Unused::Repeated]);
-    let turn = world.replayed_turn(vec![one(), letter("orders", &keyed_message("l", "two"))]);
+    let turn = world.replayed_turn(vec![
+        one(),
+        queue_message("orders", &keyed_message("l", "two")),
+    ]);
     assert_eq!(turn.notes.unused, [Unused::Repeated]);
     assert_eq!(output(&turn), "one, two");
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use duroxide_core::{Action, EventKind, OrchestrationContext};
 use serde::{Deserialize, Serialize};
 
-use crate::history::{EPOCH_MS, child_completed, completed, letter, signal};
+use crate::history::{EPOCH_MS, child_completed, completed, queue_message, signal};
 use crate::world::{World, failure, handler, kinds, output};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -117,7 +117,10 @@ fn a_payload_that_does_not_decode_is_a_value_for_the_try_variants() {
         let good = ctx.try_dequeue_event_typed::<Point>("q").await.map(|p| p.x);
         Ok(format!("{} {} {good:?}", wait.is_err(), read.is_err()))
     });
-    world.turn(vec![letter("q", "garbage"), letter("q", "{\"x\":4}")]);
+    world.turn(vec![
+        queue_message("q", "garbage"),
+        queue_message("q", "{\"x\":4}"),
+    ]);
     assert_eq!(
         output(&world.turn(vec![signal("s", "garbage")])),
         "true true Ok(4)"

@@ -8,7 +8,7 @@ use std::time::Duration;
 use duroxide_core::event::Event;
 use duroxide_core::provider::rules::lane::Abilities;
 use duroxide_core::provider::{
-    CLAIM_BYTES_MAX, CLAIM_LETTERS_MAX, CLAIM_MESSAGES_MAX, CachedHistories, CachedHistory,
+    CLAIM_BYTES_MAX, CLAIM_MESSAGES_MAX, CLAIM_QUEUE_MESSAGES_MAX, CachedHistories, CachedHistory,
     ClaimedTurn, HandOut, Incarnation, KvEntry, OrchestrationItem, TurnClaim, TurnHistory,
     WorkItem,
 };
@@ -95,7 +95,7 @@ impl Ask {
             .opt_int(self.cancel_after_ms)
             .small(self.messages_max)
             .int(i64::try_from(CLAIM_BYTES_MAX).unwrap_or(i64::MAX))
-            .small(i32::try_from(CLAIM_LETTERS_MAX).unwrap_or(i32::MAX))
+            .small(i32::try_from(CLAIM_QUEUE_MESSAGES_MAX).unwrap_or(i32::MAX))
             .int(self.grace_ms)
             .flag(lazy)
     }

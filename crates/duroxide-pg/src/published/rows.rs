@@ -4,8 +4,8 @@
 use duroxide_core::WorkItem;
 use duroxide_core::provider::rules::{activity, orchestrator_only, work_item_from_json};
 use duroxide_core::provider::{
-    EventRecord, ExecutionRecord, InstanceRecord, InstanceSnapshot, KeyValueRecord, LetterRecord,
-    QueuedActivity, QueuedMessage,
+    DeadLetterRecord, EventRecord, ExecutionRecord, InstanceRecord, InstanceSnapshot,
+    KeyValueRecord, QueuedActivity, QueuedMessage,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -48,13 +48,13 @@ pub(super) async fn snapshot(old: &PublishedSchema, instance: &str) -> Result<In
     for row in &messages {
         match message(instance, row)? {
             Ok(message) => snapshot.messages.push(message),
-            Err(letter) => snapshot.letters.push(letter),
+            Err(letter) => snapshot.dead_letters.push(letter),
         }
     }
     for row in &activities {
         match queued_activity(instance, row)? {
             Ok(activity) => snapshot.activities.push(activity),
-            Err(letter) => snapshot.letters.push(letter),
+            Err(letter) => snapshot.dead_letters.push(letter),
         }
     }
     Ok(snapshot)
@@ -133,19 +133,22 @@ impl Queued {
         })
     }
 
-    fn into_letter(self, queue: &str, reason: &str) -> LetterRecord {
-        LetterRecord {
+    fn into_letter(self, queue: &str, reason: &str) -> DeadLetterRecord {
+        DeadLetterRecord {
             queue: queue.to_owned(),
             payload: self.json,
             reason: format!("found by an import: {reason}"),
-            set_aside_at_ms: self.visible_at_ms,
-            life: None,
+            dead_lettered_at_ms: self.visible_at_ms,
+            incarnation: None,
             answered: false,
         }
     }
 }
 
-fn message(instance: &str, row: &Row) -> Result<std::result::Result<QueuedMessage, LetterRecord>> {
+fn message(
+    instance: &str,
+    row: &Row,
+) -> Result<std::result::Result<QueuedMessage, DeadLetterRecord>> {
     let queued = Queued::of(row)?;
     let read = work_item_from_json(queued.json.as_bytes());
     let wrong = read.ok().and_then(|item| {
@@ -167,7 +170,7 @@ fn message(instance: &str, row: &Row) -> Result<std::result::Result<QueuedMessag
 fn queued_activity(
     instance: &str,
     row: &Row,
-) -> Result<std::result::Result<QueuedActivity, LetterRecord>> {
+) -> Result<std::result::Result<QueuedActivity, DeadLetterRecord>> {
     let queued = Queued::of(row)?;
     let mut found = QueuedActivity {
         json: queued.json.clone(),

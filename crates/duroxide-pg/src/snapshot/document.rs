@@ -4,7 +4,7 @@ use duroxide_core::provider::rules::lane::{self, WorkNeeds};
 use duroxide_core::provider::rules::{event_from_json, work_item_from_json};
 use duroxide_core::provider::{
     ExecutionStatus, InstanceRecord, InstanceSnapshot, KeyValueRecord, QueuedActivity,
-    QueuedMessage, StoredLife,
+    QueuedMessage, StoredIncarnation,
 };
 use semver::Version;
 use serde_json::{Value, json};
@@ -43,8 +43,8 @@ pub(super) fn of(snapshot: &InstanceSnapshot) -> Result<String> {
     Ok(document.to_string())
 }
 
-fn number(life: Option<StoredLife>) -> Option<i64> {
-    life.map(|StoredLife(life)| life)
+fn number(life: Option<StoredIncarnation>) -> Option<i64> {
+    life.map(|StoredIncarnation(life)| life)
 }
 
 /// Text that is JSON, or was meant to be, has no NUL that PostgreSQL would see.
@@ -55,7 +55,7 @@ fn payload(json: &str) -> String {
 fn row(snapshot: &InstanceSnapshot, record: &InstanceRecord) -> Result<Value> {
     // One that an early build wrote gets the life that every store gives it.
     let settled = snapshot.clone().settled();
-    let life = settled.record.and_then(|record| record.life);
+    let life = settled.record.and_then(|record| record.incarnation);
     Ok(json!({
         "name": codec::key("the orchestration's name", &record.name)?,
         "version": record.version.as_deref().map(owned),
@@ -66,7 +66,7 @@ fn row(snapshot: &InstanceSnapshot, record: &InstanceRecord) -> Result<Value> {
         "created_at": stored_ms(record.created_at_ms),
         "updated_at": stored_ms(record.updated_at_ms),
         "life": number(life),
-        "parent_life": number(record.parent_life),
+        "parent_life": number(record.parent_incarnation),
         "lane": codec::key("the lane", &lane_of(snapshot, record))?,
         "memo": snapshot.memo().as_deref().map(owned),
     }))
@@ -184,19 +184,19 @@ fn activity(n: usize, activity: &QueuedActivity) -> Result<Value> {
         "lane": codec::key("the lane", &needs.lane())?,
         "visible_at": stored_ms(activity.visible_at_ms),
         "attempts": activity.attempts.min(i32::MAX.cast_unsigned()),
-        "life": number(activity.life),
+        "life": number(activity.incarnation),
     }))
 }
 
 fn letters(snapshot: &InstanceSnapshot) -> Vec<Value> {
-    let letters = snapshot.letters.iter().enumerate().map(|(n, it)| {
+    let letters = snapshot.dead_letters.iter().enumerate().map(|(n, it)| {
         json!({
             "n": n,
             "queue": owned(&it.queue),
             "payload": payload(&it.payload),
             "reason": owned(&it.reason),
-            "set_aside_at": stored_ms(it.set_aside_at_ms),
-            "life": number(it.life),
+            "set_aside_at": stored_ms(it.dead_lettered_at_ms),
+            "life": number(it.incarnation),
             "answered": it.answered,
         })
     });

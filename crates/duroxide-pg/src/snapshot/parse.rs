@@ -3,8 +3,8 @@
 use duroxide_core::Labels;
 use duroxide_core::provider::rules::{Refusal, work_item_from_json};
 use duroxide_core::provider::{
-    Awaiting, EventRecord, ExecutionRecord, HeartbeatRecord, InstanceRecord, InstanceSnapshot,
-    KeyValueRecord, LetterRecord, QueuedActivity, QueuedMessage, StoredLife,
+    Awaiting, DeadLetterRecord, EventRecord, ExecutionRecord, HeartbeatRecord, InstanceRecord,
+    InstanceSnapshot, KeyValueRecord, QueuedActivity, QueuedMessage, StoredIncarnation,
 };
 use serde_json::Value;
 
@@ -54,7 +54,7 @@ pub(super) fn snapshot(instance: &str, document: &str) -> Result<InstanceSnapsho
         heartbeats: rows("heartbeats").iter().map(heartbeat).collect(),
         messages: rows("messages").iter().map(message).collect(),
         activities: rows("activities").iter().map(activity).collect(),
-        letters: rows("letters").iter().map(letter).collect(),
+        dead_letters: rows("letters").iter().map(letter).collect(),
         ..InstanceSnapshot::of(instance)
     })
 }
@@ -86,8 +86,8 @@ fn attempts(row: &Value) -> u32 {
     u32::try_from(count(row, "attempts")).unwrap_or(u32::MAX)
 }
 
-fn life(row: &Value, name: &str) -> Option<StoredLife> {
-    opt_number(row, name).map(StoredLife)
+fn life(row: &Value, name: &str) -> Option<StoredIncarnation> {
+    opt_number(row, name).map(StoredIncarnation)
 }
 
 fn record(row: &Value) -> InstanceRecord {
@@ -96,8 +96,8 @@ fn record(row: &Value) -> InstanceRecord {
         version: opt_text(row, "version"),
         execution_id: count(row, "execution"),
         parent: opt_text(row, "parent"),
-        life: life(row, "life"),
-        parent_life: life(row, "parent_life"),
+        incarnation: life(row, "life"),
+        parent_incarnation: life(row, "parent_life"),
         custom_status: opt_text(row, "custom_status"),
         custom_status_version: count(row, "custom_status_version"),
         created_at_ms: count(row, "created_at"),
@@ -175,17 +175,17 @@ fn activity(row: &Value) -> QueuedActivity {
         tag: opt_text(row, "tag"),
         visible_at_ms: count(row, "visible_at"),
         attempts: attempts(row),
-        life: life(row, "life"),
+        incarnation: life(row, "life"),
     }
 }
 
-fn letter(row: &Value) -> LetterRecord {
-    LetterRecord {
+fn letter(row: &Value) -> DeadLetterRecord {
+    DeadLetterRecord {
         queue: raw(row, "queue"),
         payload: raw(row, "payload"),
         reason: text(row, "reason"),
-        set_aside_at_ms: count(row, "set_aside_at"),
-        life: life(row, "life"),
+        dead_lettered_at_ms: count(row, "set_aside_at"),
+        incarnation: life(row, "life"),
         answered: row
             .get("answered")
             .and_then(Value::as_bool)

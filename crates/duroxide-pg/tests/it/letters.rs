@@ -41,7 +41,7 @@ async fn with_letter(store: &PostgresProvider, id: &str) -> u64 {
     let (token, _) = claimed(store).await;
     assert!(
         store
-            .set_aside_messages(&token, &[0], "poison")
+            .dead_letter_messages(&token, &[0], "poison")
             .await
             .unwrap()
     );
@@ -95,7 +95,7 @@ async fn a_letter_that_is_requeued_while_its_id_is_deleted_never_reaches_the_nex
             // It went with the instance.
             Requeue::Done => {}
             Requeue::Refused { .. } => assert!(here.delete_dead_letter(letter).await.unwrap()),
-            Requeue::NoSuchLetter => panic!("nobody took it"),
+            Requeue::NoSuchDeadLetter => panic!("nobody took it"),
         }
     }
 }

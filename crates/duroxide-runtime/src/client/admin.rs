@@ -322,17 +322,17 @@ mod tests {
     fn what_an_id_says_is_not_taken_for_the_words_of_the_store() {
         for id in ["job-running-1", "sub-orchestration-1", "is running"] {
             let error = ProviderError::permanent("get", format!("Instance {id} not found"));
-            let told = of_instance(error, id);
+            let answer = of_instance(error, id);
             assert!(
-                matches!(told, ClientError::InstanceNotFound { .. }),
-                "{told}"
+                matches!(answer, ClientError::InstanceNotFound { .. }),
+                "{answer}"
             );
         }
         let error = ProviderError::permanent("delete", "Instance not found is still running");
-        let told = of_instance(error, "not found");
+        let answer = of_instance(error, "not found");
         assert!(
-            matches!(told, ClientError::InstanceStillRunning { .. }),
-            "{told}"
+            matches!(answer, ClientError::InstanceStillRunning { .. }),
+            "{answer}"
         );
     }
 }

@@ -8,13 +8,13 @@ use super::start::{NewStart, asked_once};
 use super::{Client, ClientError};
 
 impl Client {
-    /// Puts a dead letter back into its queue, and forgets the letter; returns whether it existed.
+    /// Puts a dead letter back into its queue, and forgets it there; returns whether it existed.
     ///
     /// The message is a new one, whose attempts are counted from nothing. It does not reach a later instance of the
-    /// same id, and an operation that was told of its failure is not done again: both are refused. A store that cannot
+    /// same id, and an operation that got its failure is not done again: both are refused. A store that cannot
     /// do it in one step (the default of
     /// [`ProviderAdmin::requeue_dead_letter`](duroxide_core::provider::ProviderAdmin::requeue_dead_letter)) makes
-    /// neither check, and the message is sent before the letter is forgotten.
+    /// neither check, and the message is sent before the dead letter is forgotten.
     ///
     /// # Errors
     ///
@@ -23,7 +23,7 @@ impl Client {
     pub async fn requeue_dead_letter(&self, id: u64) -> Result<bool, ClientError> {
         let was_there = match self.admin()?.requeue_dead_letter(id).await? {
             Some(Requeue::Done) => true,
-            Some(Requeue::NoSuchLetter) => false,
+            Some(Requeue::NoSuchDeadLetter) => false,
             Some(Requeue::Refused { why }) => {
                 return Err(ClientError::invalid(format!(
                     "dead letter {id} stays: {why}"
@@ -39,7 +39,7 @@ impl Client {
         Ok(was_there)
     }
 
-    /// Requeues a letter in two steps.
+    /// Requeues a dead letter in two steps.
     async fn send_and_forget(&self, id: u64) -> Result<bool, ClientError> {
         let Some(letter) = self.admin()?.get_dead_letter(id).await? else {
             return Ok(false);

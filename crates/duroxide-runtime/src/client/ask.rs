@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use duroxide_core::{
-    AskLetter, KeptReply, Payload, ReplyCount, Undelivered, codec, keyed_message, reply_count_key,
+    AskMessage, KeptReply, Payload, ReplyCount, Undelivered, codec, keyed_message, reply_count_key,
     reply_key, request_queue, unfit_key, view_key,
 };
 use serde::Serialize;
@@ -184,12 +184,12 @@ impl<Reply: Payload> Ask<Reply> {
         if let Some(Found::Reply(text)) = look().await? {
             return reply_of(&text);
         }
-        let letter = AskLetter {
+        let message = AskMessage {
             ask: ask.clone(),
             request: self.request?,
         };
-        let letter = client.encoded(&letter, "request")?;
-        let (queue, data) = (request_queue(&self.name), keyed_message(&ask, &letter));
+        let message = client.encoded(&message, "request")?;
+        let (queue, data) = (request_queue(&self.name), keyed_message(&ask, &message));
         let began = Instant::now();
         // Sent again from time to time: the key makes that harmless, and an instance that was deleted and started again
         // meanwhile has not seen the request.

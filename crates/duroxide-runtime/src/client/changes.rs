@@ -53,7 +53,7 @@ pub struct Changes<T> {
 }
 
 impl<T> Changes<T> {
-    /// The next view, once there is another one; `None` when the instance has ended and its last view was told. May be
+    /// The next view, once there is another one; `None` when the instance has ended and its last view was returned. May be
     /// dropped and called again, in a `select!` for instance: nothing is lost.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ struct Following {
 struct Seen {
     /// Whether it was there.
     exists: bool,
-    /// The last view that was told.
+    /// The last view that was returned.
     view: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Telling a running orchestration something: signals, queue messages, cancellation.
+//! Sending something to a running orchestration: signals, queue messages, cancellation.
 
 use duroxide_core::event::awaits_signal;
 use duroxide_core::{

@@ -268,7 +268,7 @@ impl<O: Orchestration> Start<O> {
         self.extend(|extras| Ok(extras.with_trace(trace)))
     }
 
-    /// The first mistake is the one that is told.
+    /// Only the first mistake is reported.
     fn extend(mut self, change: impl FnOnce(StartExtras) -> Result<StartExtras, String>) -> Self {
         self.extras = self.extras.and_then(change);
         self

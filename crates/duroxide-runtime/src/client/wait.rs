@@ -176,12 +176,12 @@ impl Waiting {
                 // Elapsed means the same as a notice: look again.
                 let _elapsed = timeout_at(recheck, watch.changed()).await;
             }
-            _ => self.rest().await,
+            _ => self.pause_between_looks().await,
         }
         self.in_time()
     }
 
-    /// Waits until the instance may have ended; with how, if the store told.
+    /// Waits until the instance may have ended; with how, if the store reported it.
     async fn for_the_end(&mut self) -> Result<Option<InstanceOutcome>, ClientError> {
         let ended = match &mut self.watch {
             Some(watch) if !self.failed => {
@@ -189,7 +189,7 @@ impl Waiting {
                 timeout_at(recheck, watch.ended()).await.unwrap_or(None)
             }
             _ => {
-                self.rest().await;
+                self.pause_between_looks().await;
                 None
             }
         };
@@ -199,7 +199,7 @@ impl Waiting {
         Ok(ended)
     }
 
-    async fn rest(&mut self) {
+    async fn pause_between_looks(&mut self) {
         sleep_until(self.deadline.min(Instant::now() + self.pause)).await;
         self.pause = (self.pause * 2).min(self.longest_pause);
     }

@@ -143,7 +143,7 @@ pub fn stored_types(declared: &[Declared]) -> BTreeMap<String, String> {
         (one.stored.0)(&mut shapes);
     }
     let one_line = |forms: BTreeSet<String>| {
-        // Types of one name cannot be told apart here: all their forms are named.
+        // Types of one name cannot be distinguished here: all their forms are named.
         let forms: Vec<String> = forms.into_iter().collect();
         forms.join(" or ")
     };

@@ -26,7 +26,7 @@ pub(crate) enum BlockCause {
 
 struct Entry {
     cause: BlockCause,
-    life: Option<Incarnation>,
+    incarnation: Option<Incarnation>,
     instance: BlockedInstance,
     retry_at: Instant,
 }
@@ -58,13 +58,13 @@ impl BlockedInstances {
     pub(crate) fn by_this_code(
         &self,
         instance: &str,
-        life: Option<Incarnation>,
+        incarnation: Option<Incarnation>,
         execution_id: u64,
     ) -> Option<String> {
         let entries = self.entries();
         let entry = entries.get(instance)?;
         let is_it = entry.cause == BlockCause::ThisCode
-            && entry.life == life
+            && entry.incarnation == incarnation
             && entry.instance.execution_id == execution_id;
         is_it.then(|| entry.instance.report.clone())
     }
@@ -78,20 +78,20 @@ impl BlockedInstances {
     pub(crate) fn insert(
         &self,
         mut blocked: BlockedInstance,
-        life: Option<Incarnation>,
+        incarnation: Option<Incarnation>,
         cause: BlockCause,
         backoff: &UnregisteredBackoffConfig,
     ) -> Duration {
         let mut entries = self.entries();
         let before = entries
             .get(&blocked.instance_id)
-            .filter(|entry| entry.life == life);
+            .filter(|entry| entry.incarnation == incarnation);
         blocked.attempts = before.map_or(1, |entry| entry.instance.attempts.saturating_add(1));
         let delay = backoff.delay(blocked.attempts);
         entries.retain(|_, entry| Instant::now() < entry.retry_at + FORGOTTEN);
         let entry = Entry {
             cause,
-            life,
+            incarnation,
             instance: blocked.clone(),
             retry_at: Instant::now() + delay,
         };

@@ -53,7 +53,7 @@ pub(crate) async fn until_stopped(source: &impl Claiming) {
             Ok(claimed) if claimed.is_empty() => {
                 errors = 0;
                 drop(first);
-                rest(source, began).await
+                pause_between_claims(source, began).await
             }
             Ok(claimed) => {
                 errors = 0;
@@ -96,7 +96,7 @@ async fn claim_or_stop<S: Claiming>(source: &S) -> Option<Result<Vec<S::Claimed>
 }
 
 /// Waits out the shortest pause between two fetches, unless a commit of this process made work.
-async fn rest(source: &impl Claiming, began: Instant) -> bool {
+async fn pause_between_claims(source: &impl Claiming, began: Instant) -> bool {
     let engine = source.engine();
     let until = began + engine.options.dispatcher_min_poll_interval;
     tokio::select! {

@@ -58,7 +58,7 @@ impl CodeHere {
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(4096).expect("4096 is not zero");
 
 /// One life of an instance.
-type Life = (String, Option<Incarnation>);
+type InstanceKey = (String, Option<Incarnation>);
 
 /// How often an instance came here without its code being here, and since when a request to cancel comes with it.
 #[derive(Clone, Copy)]
@@ -69,7 +69,7 @@ pub(crate) struct Seen {
 
 /// Instances that were claimed here though their code is not.
 pub(crate) struct CodeWanted {
-    instances: Mutex<LruCache<Life, Seen>>,
+    instances: Mutex<LruCache<InstanceKey, Seen>>,
     /// Handlers that were named in a warning already.
     warned: Mutex<LruCache<String, ()>>,
 }
@@ -86,11 +86,11 @@ impl CodeWanted {
     pub(crate) fn see(
         &self,
         instance: &str,
-        life: Option<Incarnation>,
+        incarnation: Option<Incarnation>,
         has_cancel_request: bool,
     ) -> Seen {
         let mut instances = lock(&self.instances);
-        let seen = instances.get_or_insert_mut((instance.to_owned(), life), || Seen {
+        let seen = instances.get_or_insert_mut((instance.to_owned(), incarnation), || Seen {
             times: 0,
             cancel_since: None,
         });

@@ -32,9 +32,15 @@ impl HandlerNames {
         }
     }
 
-    pub(crate) fn remember(&self, life: Incarnation, execution_id: u64, name: &str, version: &str) {
+    pub(crate) fn remember(
+        &self,
+        incarnation: Incarnation,
+        execution_id: u64,
+        name: &str,
+        version: &str,
+    ) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (life, execution_id);
+        let key = (incarnation, execution_id);
         if !known.contains(&key) {
             known.push(key, (name.to_owned(), version.to_owned()));
         }
@@ -46,11 +52,11 @@ impl HandlerNames {
         &self,
         store: &dyn Provider,
         instance: &str,
-        life: Option<Incarnation>,
+        incarnation: Option<Incarnation>,
         execution_id: u64,
     ) -> NameAndVersion {
-        let found = match life {
-            Some(life) => self.remembered(life, execution_id),
+        let found = match incarnation {
+            Some(incarnation) => self.remembered(incarnation, execution_id),
             None => self.heard(instance, execution_id),
         };
         if let Some(found) = found {
@@ -58,8 +64,8 @@ impl HandlerNames {
         }
         match store.execution_handler(instance, execution_id).await {
             Ok(Some((name, version))) => {
-                match life {
-                    Some(life) => self.remember(life, execution_id, &name, &version),
+                match incarnation {
+                    Some(incarnation) => self.remember(incarnation, execution_id, &name, &version),
                     None => self.hear(instance, execution_id, &name, &version),
                 }
                 (name, version)
@@ -68,9 +74,9 @@ impl HandlerNames {
         }
     }
 
-    fn remembered(&self, life: Incarnation, execution_id: u64) -> Option<NameAndVersion> {
+    fn remembered(&self, incarnation: Incarnation, execution_id: u64) -> Option<NameAndVersion> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(&(life, execution_id)).cloned()
+        known.get(&(incarnation, execution_id)).cloned()
     }
 
     fn heard(&self, instance: &str, execution_id: u64) -> Option<NameAndVersion> {

@@ -55,13 +55,13 @@ impl RunningActivities {
     pub(crate) fn register(
         self: &Arc<Self>,
         activity: ScheduledActivityIdentifier,
-        life: Option<Incarnation>,
+        incarnation: Option<Incarnation>,
         lock_token: &str,
         cancelled: CancellationToken,
     ) -> Registered {
         let key = (
             activity.instance,
-            life,
+            incarnation,
             activity.execution_id,
             activity.activity_id,
         );
@@ -84,11 +84,15 @@ impl RunningActivities {
         }
     }
 
-    /// Tells an activity, if it runs here, that its result is no longer wanted.
-    pub(crate) fn cancel(&self, activity: &ScheduledActivityIdentifier, life: Option<Incarnation>) {
+    /// Notifies an activity, if it runs here, that its result is no longer wanted.
+    pub(crate) fn cancel(
+        &self,
+        activity: &ScheduledActivityIdentifier,
+        incarnation: Option<Incarnation>,
+    ) {
         let key = (
             activity.instance.clone(),
-            life,
+            incarnation,
             activity.execution_id,
             activity.activity_id,
         );

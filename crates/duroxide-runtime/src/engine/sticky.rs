@@ -45,13 +45,13 @@ impl Kept {
     }
 }
 
-struct Resting {
+struct Idle {
     kept: Kept,
     since: Instant,
 }
 
 struct Shelf {
-    resting: LruCache<String, Resting>,
+    idle: LruCache<String, Idle>,
     bytes: usize,
     /// The last opened turn of each instance that has one.
     open: HashMap<String, u64>,
@@ -60,20 +60,20 @@ struct Shelf {
 
 impl Shelf {
     fn pop(&mut self, instance: &str) -> Option<Kept> {
-        let resting = self.resting.pop(instance)?;
-        self.bytes -= resting.kept.bytes;
-        Some(resting.kept)
+        let idle = self.idle.pop(instance)?;
+        self.bytes -= idle.kept.bytes;
+        Some(idle.kept)
     }
 
     fn has_stale(&self, now: Instant, idle_max: Duration) -> bool {
-        let oldest = self.resting.peek_lru();
-        oldest.is_some_and(|(_, resting)| now.duration_since(resting.since) >= idle_max)
+        let oldest = self.idle.peek_lru();
+        oldest.is_some_and(|(_, idle)| now.duration_since(idle.since) >= idle_max)
     }
 
     fn pop_oldest(&mut self) -> Option<Kept> {
-        let (_, resting) = self.resting.pop_lru()?;
-        self.bytes -= resting.kept.bytes;
-        Some(resting.kept)
+        let (_, idle) = self.idle.pop_lru()?;
+        self.bytes -= idle.kept.bytes;
+        Some(idle.kept)
     }
 }
 
@@ -98,7 +98,7 @@ impl StickyCache {
         Self {
             shelf: NonZeroUsize::new(limits.instances_max).map(|max| {
                 Mutex::new(Shelf {
-                    resting: LruCache::new(max),
+                    idle: LruCache::new(max),
                     bytes: 0,
                     open: HashMap::new(),
                     next: 0,
@@ -133,17 +133,17 @@ impl StickyCache {
         (turn, kept)
     }
 
-    /// Resolves when what has rested longest will have rested for too long. A cache that stays empty never does: an
+    /// Resolves when the longest idle orchestration has been idle for too long. A cache that stays empty never does: an
     /// idle runtime has nothing to wake up for.
     pub(crate) async fn next_stale(&self) {
         loop {
             let oldest = self
                 .shelf()
-                .and_then(|shelf| shelf.resting.peek_lru().map(|(_, resting)| resting.since));
+                .and_then(|shelf| shelf.idle.peek_lru().map(|(_, idle)| idle.since));
             match oldest.map(|since| since.checked_add(self.limits.idle_max)) {
                 Some(Some(at)) => {
                     tokio::time::sleep_until(at).await;
-                    // What rested longest then may have gone on meanwhile.
+                    // That orchestration may have gone on meanwhile.
                     if self.is_stale(Instant::now()) {
                         return;
                     }
@@ -159,7 +159,7 @@ impl StickyCache {
             .is_some_and(|shelf| shelf.has_stale(now, self.limits.idle_max))
     }
 
-    /// Drops what has rested for too long.
+    /// Drops what has been idle for too long.
     pub(crate) fn sweep(&self) {
         let now = Instant::now();
         loop {
@@ -202,15 +202,15 @@ impl StickyCache {
             return;
         }
         shelf.bytes += kept.bytes;
-        let resting = Resting {
+        let idle = Idle {
             kept,
             since: Instant::now(),
         };
-        if shelf.resting.is_empty() {
+        if shelf.idle.is_empty() {
             self.first.notify_one();
         }
         let mut evicted: Vec<Kept> = Vec::new();
-        if let Some((_, out)) = shelf.resting.push(turn.instance.clone(), resting) {
+        if let Some((_, out)) = shelf.idle.push(turn.instance.clone(), idle) {
             shelf.bytes -= out.kept.bytes;
             evicted.push(out.kept);
         }
@@ -242,8 +242,8 @@ impl Drop for OpenTurn {
 impl CachedHistories for StickyCache {
     fn cached(&self, instance: &str) -> Option<CachedHistory> {
         let shelf = self.shelf()?;
-        let resting = shelf.resting.peek(instance)?;
-        Some(resting.kept.position())
+        let idle = shelf.idle.peek(instance)?;
+        Some(idle.kept.position())
     }
 }
 

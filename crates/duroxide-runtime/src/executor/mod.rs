@@ -54,7 +54,7 @@ pub(crate) enum Executor {
 
 pub(crate) struct Shared {
     queue: Mutex<Queue>,
-    /// Tells a drainer that lingers about work, without a lock.
+    /// Notifies a lingering drainer of work, without a lock.
     waiting: queue::Waiting,
     supervisor: supervisor::Call,
     /// The async runtime the engine was started in.
@@ -130,11 +130,13 @@ impl Executor {
         &self,
         kind: &str,
         subject: &str,
-        life: Option<Incarnation>,
+        incarnation: Option<Incarnation>,
         limit: Duration,
     ) -> bool {
         match self {
-            Self::Own(shared) => shared.queue().is_stuck_at(kind, subject, life, limit),
+            Self::Own(shared) => shared
+                .queue()
+                .is_stuck_at(kind, subject, incarnation, limit),
             Self::Given(_) => false,
         }
     }

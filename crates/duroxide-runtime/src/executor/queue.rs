@@ -48,7 +48,7 @@ impl Drainer {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// What it has been at for this long, told once.
+    /// The task that it has polled for this long, returned once.
     pub(super) fn overdue(&self, limit: Duration) -> Option<Task> {
         let mut polling = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let polling = polling.as_mut()?;
@@ -76,12 +76,12 @@ impl Drainer {
         &self,
         kind: &str,
         subject: &str,
-        life: Option<Incarnation>,
+        incarnation: Option<Incarnation>,
         limit: Duration,
     ) -> bool {
         let polling = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         polling.as_ref().is_some_and(|polling| {
-            polling.since.elapsed() >= limit && polling.task.is(kind, subject, life)
+            polling.since.elapsed() >= limit && polling.task.is(kind, subject, incarnation)
         })
     }
 
@@ -246,10 +246,10 @@ impl Queue {
         &self,
         kind: &str,
         subject: &str,
-        life: Option<Incarnation>,
+        incarnation: Option<Incarnation>,
         limit: Duration,
     ) -> bool {
-        let is_it = |drainer: &Arc<Drainer>| drainer.has_polled(kind, subject, life, limit);
+        let is_it = |drainer: &Arc<Drainer>| drainer.has_polled(kind, subject, incarnation, limit);
         self.drainers.iter().any(is_it)
     }
 

@@ -22,7 +22,7 @@ pub(crate) struct Task {
     pub(super) lane: Lane,
     kind: &'static str,
     subject: Option<Arc<str>>,
-    life: Option<Incarnation>,
+    incarnation: Option<Incarnation>,
     pub(super) forfeit: Option<Arc<Forfeit>>,
 }
 
@@ -33,7 +33,7 @@ impl Task {
             lane: Lane::Engine,
             kind,
             subject: None,
-            life: None,
+            incarnation: None,
             forfeit: None,
         }
     }
@@ -44,14 +44,14 @@ impl Task {
             lane,
             kind,
             subject: Some(subject),
-            life: None,
+            incarnation: None,
             forfeit: None,
         }
     }
 
     /// The same, for one life of the instance.
-    pub(crate) fn in_life(mut self, life: Option<Incarnation>) -> Self {
-        self.life = life;
+    pub(crate) fn in_incarnation(mut self, incarnation: Option<Incarnation>) -> Self {
+        self.incarnation = incarnation;
         self
     }
 
@@ -62,8 +62,10 @@ impl Task {
     }
 
     /// Whether it is of this kind and about this life of an instance.
-    pub(super) fn is(&self, kind: &str, subject: &str, life: Option<Incarnation>) -> bool {
-        self.kind == kind && self.subject.as_deref() == Some(subject) && self.life == life
+    pub(super) fn is(&self, kind: &str, subject: &str, incarnation: Option<Incarnation>) -> bool {
+        self.kind == kind
+            && self.subject.as_deref() == Some(subject)
+            && self.incarnation == incarnation
     }
 }
 
@@ -121,7 +123,7 @@ mod tests {
             Some(Incarnation::from_random(10)),
             Some(Incarnation::from_random(20)),
         );
-        let turn = Task::of(Lane::Engine, "a turn of", Arc::from("i")).in_life(first);
+        let turn = Task::of(Lane::Engine, "a turn of", Arc::from("i")).in_incarnation(first);
         assert!(turn.is("a turn of", "i", first));
         assert!(!turn.is("a turn of", "i", second));
     }

@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{Executor, Lane, Shared, Task};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const STEP_MAX: Duration = Duration::from_secs(20);
 
 struct World {
     executor: Executor,
@@ -68,7 +68,7 @@ fn in_time<T: Send + 'static>(code: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, outcome) = mpsc::channel();
     std::thread::spawn(move || done.send(code()));
     outcome
-        .recv_timeout(PATIENCE)
+        .recv_timeout(STEP_MAX)
         .expect("it ended, and in time")
 }
 
@@ -89,7 +89,7 @@ fn a_future_that_blocks_its_thread_holds_up_no_other_of_any_kind() {
                 .executor
                 .spawn(Task::of(blocks, "a task", "".into()), async move {
                     let _ = begun.send(());
-                    let _ = ended.send(freed.recv_timeout(PATIENCE).is_ok());
+                    let _ = ended.send(freed.recv_timeout(STEP_MAX).is_ok());
                 });
             runtime.block_on(async {
                 has_begun.await.unwrap();
@@ -120,7 +120,7 @@ fn more_blocking_futures_than_processors_hold_up_nobody() {
             });
     }
     world.tasks.close();
-    let ended = async { tokio::time::timeout(PATIENCE, world.tasks.wait()).await };
+    let ended = async { tokio::time::timeout(STEP_MAX, world.tasks.wait()).await };
     assert!(runtime.block_on(ended).is_ok());
 }
 
@@ -140,12 +140,12 @@ fn a_dropped_async_runtime_drops_every_future_whatever_it_waits_for() {
                         let _ = begun.send(());
                         match n % 2 {
                             0 => pending::<()>().await,
-                            _ => tokio::time::sleep(PATIENCE).await,
+                            _ => tokio::time::sleep(STEP_MAX).await,
                         }
                     });
             }
             for _ in 0..8 {
-                has_begun.recv_timeout(PATIENCE).unwrap();
+                has_begun.recv_timeout(STEP_MAX).unwrap();
             }
             drop(runtime);
             assert_eq!(Arc::strong_count(&store), 1);
@@ -200,7 +200,7 @@ fn futures_are_not_dropped_by_those_who_wake_them() {
                     let _ = rings.send(());
                     pending::<()>().await;
                 });
-            has_begun.recv_timeout(PATIENCE).unwrap();
+            has_begun.recv_timeout(STEP_MAX).unwrap();
             let registered = Registered(registry);
             world.executor.spawn(
                 Task::of(Lane::Work, "a task", "".into()),
@@ -210,7 +210,7 @@ fn futures_are_not_dropped_by_those_who_wake_them() {
                     Poll::Pending
                 }),
             );
-            has_begun.recv_timeout(PATIENCE).unwrap();
+            has_begun.recv_timeout(STEP_MAX).unwrap();
             world.rest();
             drop(runtime);
             assert!(world.tasks.is_empty());
@@ -232,7 +232,7 @@ fn a_waker_called_after_the_end_does_nothing() {
                 Poll::<()>::Pending
             }),
         );
-        has_begun.recv_timeout(PATIENCE).unwrap();
+        has_begun.recv_timeout(STEP_MAX).unwrap();
         runtime.block_on(world.shut_down());
         let waker = kept.lock().unwrap().take().unwrap();
         waker.wake_by_ref();
@@ -266,7 +266,7 @@ fn a_destructor_that_panics_reaches_neither_the_others_nor_whoever_drops_the_asy
                 });
         }
         for _ in 0..4 {
-            has_begun.recv_timeout(PATIENCE).unwrap();
+            has_begun.recv_timeout(STEP_MAX).unwrap();
         }
         drop(runtime);
         assert_eq!(Arc::strong_count(&store), 1);

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::Leased;
 use super::heartbeats::Unsaved;
 
-/// How long work rests whose task panicked: whatever broke it may do so again.
+/// How long work whose task panicked stays unclaimed: the cause may still be there.
 const PAUSE_AFTER_PANIC: Duration = Duration::from_secs(1);
 
 /// A call that takes longer than this is given up; the lease then runs out by itself.

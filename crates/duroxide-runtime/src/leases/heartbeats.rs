@@ -41,7 +41,7 @@ impl Unsaved {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the keeper has to be told.
+    /// Whether the keeper has to be notified.
     fn replace(&self, call: u64, details: String) -> bool {
         let mut last = self.last();
         let number = last.as_ref().map_or(1, |said| said.number + 1);

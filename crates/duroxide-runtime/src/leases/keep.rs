@@ -80,7 +80,7 @@ impl Leases {
             .collect()
     }
 
-    /// Enters how a renewal ended, and tells the work if its lease is lost.
+    /// Enters how a renewal ended, and notifies the work if its lease is lost.
     fn settle(&self, id: u64, started: Instant, result: Result<(), ProviderError>) {
         let lost = self.note(id, started, result);
         // The work may end at once and want the book, which is free again here.

@@ -27,7 +27,7 @@ pub struct MetricsSnapshot {
     pub sticky_misses: u64,
     pub sticky_evictions: u64,
     pub dropped_messages: u64,
-    pub set_aside_messages: u64,
+    pub dead_lettered_messages: u64,
 }
 
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ pub(super) struct Counts {
     pub(super) sticky_misses: AtomicU64,
     pub(super) sticky_evictions: AtomicU64,
     pub(super) dropped: AtomicU64,
-    pub(super) set_aside: AtomicU64,
+    pub(super) dead_lettered: AtomicU64,
 }
 
 impl Counts {
@@ -81,7 +81,7 @@ impl Counts {
             &self.sticky_misses,
             &self.sticky_evictions,
             &self.dropped,
-            &self.set_aside,
+            &self.dead_lettered,
         ];
         for counter in all {
             counter.store(0, Ordering::Relaxed);
@@ -113,7 +113,7 @@ impl Counts {
             sticky_misses: read(&self.sticky_misses),
             sticky_evictions: read(&self.sticky_evictions),
             dropped_messages: read(&self.dropped),
-            set_aside_messages: read(&self.set_aside),
+            dead_lettered_messages: read(&self.dead_lettered),
         }
     }
 }

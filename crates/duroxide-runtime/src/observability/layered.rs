@@ -106,16 +106,16 @@ macro_rules! calls {
                 next.watch_instance(instance)
             }
 
-            /// Passes [`Provider::ack_holding_letters`] on through [`around`](Self::around), as the commit that it is:
+            /// Passes [`Provider::ack_holding_queue_messages`] on through [`around`](Self::around), as the commit that it is:
             /// as `ack_orchestration_item`.
-            fn ack_holding_letters(
+            fn ack_holding_queue_messages(
                 &self,
                 next: &dyn Provider,
                 lock_token: &str,
                 writes: TurnWrites,
             ) -> impl Future<Output = Result<bool, ProviderError>> + Send {
                 async move {
-                    let commit = next.ack_holding_letters(lock_token, writes);
+                    let commit = next.ack_holding_queue_messages(lock_token, writes);
                     self.around("ack_orchestration_item", commit).await
                 }
             }
@@ -153,13 +153,13 @@ macro_rules! calls {
                 self.layer.watch_instance(&*self.inner, instance)
             }
 
-            async fn ack_holding_letters(
+            async fn ack_holding_queue_messages(
                 &self,
                 lock_token: &str,
                 writes: TurnWrites,
             ) -> Result<bool, ProviderError> {
                 let next = &*self.inner;
-                self.layer.ack_holding_letters(next, lock_token, writes).await
+                self.layer.ack_holding_queue_messages(next, lock_token, writes).await
             }
             $(
                 async fn $call(&self, $($argument: $kind),*) -> Result<$answer, ProviderError> {
@@ -222,10 +222,10 @@ calls! {
     activity_claimed(activity: &ScheduledActivityIdentifier) -> Option<bool>;
     heartbeat_work_item(token: &str, extend_for: Duration, call: u64, details: &str) -> bool;
     last_heartbeat(call: &ScheduledActivityIdentifier) -> Option<String>;
-    set_aside_messages(lock_token: &str, positions: &[usize], reason: &str) -> bool;
+    dead_letter_messages(lock_token: &str, positions: &[usize], reason: &str) -> bool;
     rest_orchestration_item(lock_token: &str, rest: Duration, ignore_attempt: bool) -> bool;
     store_lease(lock_token: &str) -> ();
-    set_aside_work_item(token: &str, reason: &str) -> bool;
+    dead_letter_work_item(token: &str, reason: &str) -> bool;
     clock_ms() -> Option<u64>;
     read_outcome(instance: &str) -> Option<InstanceOutcome>;
     execution_handler(instance: &str, execution_id: u64) -> Option<(String, String)>;

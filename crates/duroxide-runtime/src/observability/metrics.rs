@@ -230,9 +230,9 @@ impl MetricsProvider {
     }
 
     /// A message became a dead letter because of what this runtime saw: `poison` or `wrong_kind`.
-    pub fn record_set_aside_message(&self, reason: &'static str) {
-        bump(&self.counts.set_aside);
-        counter!(self, "duroxide_set_aside_messages_total", "reason" => reason).increment(1);
+    pub fn record_dead_lettered_message(&self, reason: &'static str) {
+        bump(&self.counts.dead_lettered);
+        counter!(self, "duroxide_dead_lettered_messages_total", "reason" => reason).increment(1);
     }
 
     /// A store call ended: `success` or `error`.

@@ -32,7 +32,7 @@ const OPERATIONS: [&str; 21] = [
     "execution_handler",
     "lost_work_items",
     "get_kv_value",
-    "set_aside_messages",
+    "dead_letter_messages",
     "rest_orchestration_item",
     "store_lease",
 ];
@@ -111,7 +111,7 @@ impl MetricsProvider {
             self.record_dropped_message(reason);
         }
         for reason in ["poison", "wrong_kind", "stray"] {
-            self.record_set_aside_message(reason);
+            self.record_dead_lettered_message(reason);
         }
         for operation in OPERATIONS {
             for status in ["success", "error"] {

@@ -31,6 +31,8 @@ pub(super) async fn block(
         attempts: 0,
     };
     let backoff = &engine.options.unregistered_backoff;
-    let delay = engine.blocked.insert(blocked, of.life, cause, backoff);
+    let delay = engine
+        .blocked
+        .insert(blocked, of.incarnation, cause, backoff);
     give_back(engine, lease, Some(delay)).await;
 }

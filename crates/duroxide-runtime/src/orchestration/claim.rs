@@ -15,6 +15,7 @@ pub(super) struct ClaimInHand<'a> {
     pub(super) worker_id: &'a str,
     pub(super) lease: Held,
     pub(super) memory: OpenTurn,
+    /// As the claim reported it; see [`stored_incarnation`](Self::stored_incarnation).
     pub(super) incarnation: Option<Incarnation>,
     /// Whether the instance has a history. Before that every claim draws another incarnation.
     pub(super) is_born: bool,

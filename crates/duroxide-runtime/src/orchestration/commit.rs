@@ -71,8 +71,8 @@ pub(super) fn commit<'a>(
                 return dropped(was_away);
             }
             if error.is_store_closed() {
-                // Nothing of it can be given back either: the lease runs out, and what it claimed goes on wherever the
-                // store went.
+                // A closed store takes nothing back either. The lease runs out, and the instance goes on where an
+                // operator moved it to.
                 tracing::warn!(target: "duroxide::runtime", instance_id = %instance, %error, "turn dropped");
                 lease.end();
                 return dropped(was_away);
@@ -100,8 +100,8 @@ pub(super) fn commit<'a>(
     }
 }
 
-/// A turn that was not written by the last try. Whether an earlier one took effect is known only if there was none that
-/// the store answered with an error.
+/// The last try did not write the turn. If the store answered an earlier try with an error, that one may have taken
+/// effect.
 fn dropped(was_away: bool) -> Committed {
     if was_away {
         Committed::Unknown
@@ -127,15 +127,18 @@ fn write<'a>(
     commit: TurnCommit,
 ) -> impl Future<Output = Result<(), ProviderError>> + Send + 'a {
     let store = engine.store.as_ref();
-    let (holds_letters, writes) = commit.writes();
-    let (held, written) = if holds_letters {
-        (Some(store.ack_holding_letters(lock_token, writes)), None)
+    let (holds_queue_messages, writes) = commit.writes();
+    let (held, written) = if holds_queue_messages {
+        (
+            Some(store.ack_holding_queue_messages(lock_token, writes)),
+            None,
+        )
     } else {
         (None, Some(writes.commit_to(store, lock_token)))
     };
     async move {
         if let Some(held) = held {
-            // A store that holds nothing back hands the letters out: they are recorded unread, and carried on.
+            // A store that holds nothing back hands the queue messages out: they are recorded unread, and carried on.
             held.await?;
         }
         match written {
@@ -145,7 +148,7 @@ fn write<'a>(
     }
 }
 
-/// Tells this process what the commit changed: cancelled activities at once, and dispatchers that pause.
+/// Notifies this process of what the commit changed: cancelled activities at once, and dispatchers that pause.
 fn after(engine: &Engine, whose: Whose<'_>, commit: &TurnCommit) {
     if let Some(activity) = commit.cancelled.first() {
         tracing::debug!(
@@ -157,7 +160,7 @@ fn after(engine: &Engine, whose: Whose<'_>, commit: &TurnCommit) {
         );
     }
     for activity in &commit.cancelled {
-        engine.running.cancel(activity, whose.life);
+        engine.running.cancel(activity, whose.incarnation);
     }
     if !commit.to_workers.is_empty() {
         engine.work_ready.notify_one();

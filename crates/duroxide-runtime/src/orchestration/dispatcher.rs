@@ -87,7 +87,7 @@ fn spawn(engine: &Arc<Engine>, slot: Slot, turn: OpenedTurn) {
     // Code that never returns keeps its thread, but not the slot.
     let forfeit = Forfeit::new(engine.options.turn_duration_max, slot);
     let task = Task::of(Lane::Engine, TURN, turn.subject())
-        .in_life(turn.life())
+        .in_incarnation(turn.incarnation())
         .forfeits(Arc::clone(&forfeit));
     engine.executor.spawn(task, async move {
         turn::run(&shared, turn, &worker_id).await;

@@ -1,5 +1,5 @@
 //! An end without running code: poison, a cancelled instance whose code cannot run, a history that does not fit. In: a
-//! claim and the reason. Out: one commit that ends the instance, cancels what is open and tells the parent.
+//! claim and the reason. Out: one commit that ends the instance, cancels what is open and notifies the parent.
 
 use duroxide_core::clock::Clock;
 use duroxide_core::provider::{Incarnation, OrchestrationItem, ProviderError};
@@ -169,9 +169,9 @@ pub(super) async fn end(
             }
         },
     };
-    let life = claim.incarnation;
+    let incarnation = claim.incarnation;
     let mut point = locate_failure(item, history_end, parent, engine.clock.now_ms());
-    point.of.life = life;
+    point.of.incarnation = incarnation;
     end_at(engine, claim, point, &how).await;
 }
 
@@ -179,7 +179,7 @@ pub(super) async fn end(
 /// as it is, it would be claimed and refused without a pause.
 pub(super) async fn consume(
     engine: &Engine,
-    life: Option<Incarnation>,
+    incarnation: Option<Incarnation>,
     lease: Held,
     item: OrchestrationItem,
     writes: TurnCommit,
@@ -189,7 +189,7 @@ pub(super) async fn consume(
         execution_id: item.execution_id,
         name: item.orchestration_name,
         parent: None,
-        life,
+        incarnation,
     };
     match commit(engine, of.whose(), lease, writes).await {
         Committed::Yes => Consumed::Yes,
@@ -339,7 +339,7 @@ fn locate_failure(
         execution_id,
         name: beginning.name.clone(),
         parent: beginning.parent.clone().or(parent),
-        life: None,
+        incarnation: None,
     };
     FailurePoint {
         beginning: beginning_with(&start_of(&of, beginning, now_ms)),
@@ -365,7 +365,7 @@ fn failure_of_a_running_one(
             execution_id: item.execution_id,
             name: item.orchestration_name,
             parent,
-            life: None,
+            incarnation: None,
         },
         beginning: Vec::new(),
         base: item.history,
@@ -406,11 +406,12 @@ pub(super) fn beginning_with(start: &Event) -> Vec<Event> {
         } => carried.clone(),
         _ => Vec::new(),
     };
-    let is_letter = |(queue, _): &(String, String)| !is_start_queue(queue) && queue != REWIND_QUEUE;
-    let letters = carried.into_iter().filter(is_letter);
+    let is_queue_message =
+        |(queue, _): &(String, String)| !is_start_queue(queue) && queue != REWIND_QUEUE;
+    let messages = carried.into_iter().filter(is_queue_message);
     let mut events = vec![start.clone()];
     events.extend(
-        letters
+        messages
             .zip(INITIAL_EVENT_ID + 1..)
             .map(|((name, data), event_id)| Event {
                 event_id,

@@ -44,8 +44,8 @@ impl OpenedTurn {
         }
     }
 
-    /// The life of the instance, which tells a turn that never ends from one of a later life.
-    pub(super) fn life(&self) -> Option<Incarnation> {
+    /// The incarnation that came with the claim; it tells a turn that never ends from one of a later life.
+    pub(super) fn incarnation(&self) -> Option<Incarnation> {
         self.claimed.incarnation
     }
 

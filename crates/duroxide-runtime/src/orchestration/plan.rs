@@ -21,7 +21,7 @@ pub(super) struct TurnCommit {
     pub(super) metadata: ExecutionMetadata,
     pub(super) cancelled: Vec<ScheduledActivityIdentifier>,
     /// Queue messages stay in the store until the next commit.
-    pub(super) holds_letters: bool,
+    pub(super) holds_queue_messages: bool,
 }
 
 /// The execution a turn belongs to.
@@ -32,21 +32,21 @@ pub(super) struct ExecutionRef {
     pub(super) name: String,
     pub(super) parent: Option<ParentLink>,
     /// The life of the instance, if the store tells lives apart.
-    pub(super) life: Option<Incarnation>,
+    pub(super) incarnation: Option<Incarnation>,
 }
 
 /// An instance and its life.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Whose<'a> {
     pub(super) instance: &'a str,
-    pub(super) life: Option<Incarnation>,
+    pub(super) incarnation: Option<Incarnation>,
 }
 
 impl ExecutionRef {
     pub(super) fn whose(&self) -> Whose<'_> {
         Whose {
             instance: &self.instance,
-            life: self.life,
+            incarnation: self.incarnation,
         }
     }
 }
@@ -60,7 +60,7 @@ pub(super) fn plan(of: &ExecutionRef, turn: Turn) -> TurnCommit {
         to_workers: Vec::new(),
         to_orchestrators: Vec::new(),
         cancelled: Vec::new(),
-        holds_letters: turn.holds_letters,
+        holds_queue_messages: turn.holds_queue_messages,
     };
     for action in turn.actions {
         commit.perform(of, action);
@@ -102,7 +102,7 @@ impl TurnCommit {
             metadata: self.metadata,
             cancelled: self.cancelled,
         };
-        (self.holds_letters, writes)
+        (self.holds_queue_messages, writes)
     }
 
     /// A commit that only consumes the claimed messages.
@@ -114,7 +114,7 @@ impl TurnCommit {
             to_orchestrators: Vec::new(),
             metadata: ExecutionMetadata::default(),
             cancelled: Vec::new(),
-            holds_letters: false,
+            holds_queue_messages: false,
         }
     }
 
@@ -225,7 +225,7 @@ fn successor(of: &ExecutionRef, outcome: &Outcome) -> Option<WorkItem> {
     if Defect::ParentLostAtContinue.is_on() {
         parent = None;
     }
-    if Defect::LettersLostAtContinue.is_on() {
+    if Defect::QueueMessagesLostAtContinue.is_on() {
         carried.truncate(1);
     }
     if Defect::StatusLostAtContinue.is_on() {

@@ -38,7 +38,7 @@ pub(super) async fn isolate(
     let reason = format!("tried more than {max} times");
     match engine
         .store
-        .set_aside_messages(lock_token, &over, &reason)
+        .dead_letter_messages(lock_token, &over, &reason)
         .await
     {
         Ok(true) => {}
@@ -55,7 +55,7 @@ pub(super) async fn isolate(
     }
     for place in over.into_iter().rev() {
         let message = item.messages.remove(place);
-        engine.metrics.record_set_aside_message("poison");
+        engine.metrics.record_dead_lettered_message("poison");
         tracing::error!(
             target: "duroxide::runtime",
             instance_id = %item.instance,
@@ -144,11 +144,11 @@ mod tests {
         };
         assert!(!is_expendable(&rewind.to("i")));
         assert!(!is_expendable(&RewindMessage::AskAgain.to("i")));
-        let letter = WorkItem::QueueMessage {
+        let message = WorkItem::QueueMessage {
             instance: "i".into(),
             name: "orders".into(),
             data: String::new(),
         };
-        assert!(is_expendable(&letter));
+        assert!(is_expendable(&message));
     }
 }

@@ -76,7 +76,7 @@ pub(super) struct TurnRun {
     pub(super) refusals: Vec<WorkItem>,
 }
 
-/// A turn whose code is here and fits, as far as can be told before it runs.
+/// A turn whose code is here and fits, as far as is known before it runs.
 pub(super) struct ReadyTurn<'a> {
     pub(super) claim: ClaimInHand<'a>,
     pub(super) run: TurnRun,
@@ -209,10 +209,13 @@ fn commit_and_follow_up<'a>(
     let mut writes = plan(&run.of, *turn);
     writes.to_orchestrators.extend(run.refusals.clone());
     writes.to_orchestrators.extend(to_send);
-    if let (false, Some(life)) = (writes.to_workers.is_empty(), claim.incarnation) {
-        engine
-            .names
-            .remember(life, run.of.execution_id, &run.of.name, execution.version());
+    if let (false, Some(incarnation)) = (writes.to_workers.is_empty(), claim.incarnation) {
+        engine.names.remember(
+            incarnation,
+            run.of.execution_id,
+            &run.of.name,
+            execution.version(),
+        );
     }
     let after = AfterCommit::begin(engine, &claim, &run.of, &execution, &writes, decided);
     async move {
@@ -275,10 +278,11 @@ impl Refused {
     async fn settle(self, engine: &Engine, claim: ClaimInHand<'_>, error: &ProviderError) {
         let of = self.of;
         tracing::error!(target: "duroxide::runtime", instance_id = %of.instance, %error, "the store refuses the turn");
+        let is_from_memory = matches!(self.source, Source::Memory { .. });
+        if Defect::LateAnswerReplacesNewer.is_on() && is_from_memory {
+            return defective_failure(engine, claim, of, self.refusals, error).await;
+        }
         match (self.source, self.cancel) {
-            (Source::Memory { .. }, _) if Defect::LateAnswerReplacesNewer.is_on() => {
-                fail_for_good(engine, claim, of, self.refusals, error).await;
-            }
             (Source::Memory { .. }, _) => {
                 give_back(engine, claim.lease, None).await;
             }
@@ -302,7 +306,7 @@ impl Refused {
 }
 
 /// What became of a refused turn when what memory held was trusted. Only a defect that is put back does it.
-async fn fail_for_good(
+async fn defective_failure(
     engine: &Engine,
     claim: ClaimInHand<'_>,
     of: ExecutionRef,

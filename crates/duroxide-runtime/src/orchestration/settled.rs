@@ -32,7 +32,7 @@ impl ClaimInHand<'_> {
             execution_id: item.execution_id,
             name: item.orchestration_name,
             parent: None,
-            life: self.incarnation,
+            incarnation: self.incarnation,
         };
         block(engine, self.lease, &of, BlockCause::MayPass, report).await;
     }
@@ -53,7 +53,7 @@ impl ClaimInHand<'_> {
             execution_id: item.execution_id,
             name: item.orchestration_name,
             parent: None,
-            life: self.incarnation,
+            incarnation: self.incarnation,
         };
         block(engine, self.lease, &of, BlockCause::ThisCode, report).await;
     }

@@ -113,12 +113,12 @@ impl TurnSpans {
 pub(super) fn begin_trace(
     engine: &Engine,
     instance: &str,
-    life: Option<Incarnation>,
+    incarnation: Option<Incarnation>,
     carried: &mut Vec<(String, String)>,
 ) {
     if engine.spans.is_some() {
-        let life = life.map_or(0, Incarnation::to_stored).to_string();
+        let incarnation = incarnation.map_or(0, Incarnation::to_stored).to_string();
         let now = engine.clock.now_ms().to_string();
-        StartExtras::begin_trace(carried, &[instance, &life, &now]);
+        StartExtras::begin_trace(carried, &[instance, &incarnation, &now]);
     }
 }

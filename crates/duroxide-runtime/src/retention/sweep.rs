@@ -32,9 +32,9 @@ enum Phase {
         query: InstanceQuery,
         left: u32,
     },
-    Delete(Rest),
+    Delete(Remaining),
     BeginExecutions,
-    Prune(Rest),
+    Prune(Remaining),
     /// After the last rule: the space that was used goes back.
     GiveBack,
     Over,
@@ -42,12 +42,12 @@ enum Phase {
 
 /// What is left to do of a query: instances that a page found, and the page after it. Pages are large, because a store
 /// may have to read all instances for one; steps are small, because others want to write meanwhile.
-struct Rest {
+struct Remaining {
     found: VecDeque<InstanceSummary>,
     next: Option<InstanceQuery>,
 }
 
-impl Rest {
+impl Remaining {
     fn of(query: InstanceQuery) -> Self {
         Self {
             found: VecDeque::new(),
@@ -107,21 +107,21 @@ impl Sweep {
         self.phase = match std::mem::replace(&mut self.phase, Phase::Begin) {
             Phase::Begin => self.begin(&rule),
             Phase::PassOver { query, left } => self.pass_over(admin, &rule, query, left).await?,
-            Phase::Delete(rest) => match rest.step(admin).await? {
-                Some((these, rest)) => {
+            Phase::Delete(remaining) => match remaining.step(admin).await? {
+                Some((these, remaining)) => {
                     done = self.delete(admin, &rule, &these).await?;
-                    Phase::Delete(rest)
+                    Phase::Delete(remaining)
                 }
                 None => Phase::BeginExecutions,
             },
             Phase::BeginExecutions => match rule.executions_kept {
-                Some(_) => Phase::Prune(Rest::of(all_of(&rule))),
+                Some(_) => Phase::Prune(Remaining::of(all_of(&rule))),
                 None => self.next_rule(),
             },
-            Phase::Prune(rest) => match rest.step(admin).await? {
-                Some((these, rest)) => {
+            Phase::Prune(remaining) => match remaining.step(admin).await? {
+                Some((these, remaining)) => {
                     done = self.prune(admin, &rule, &these).await?;
-                    Phase::Prune(rest)
+                    Phase::Prune(remaining)
                 }
                 None => self.next_rule(),
             },
@@ -166,7 +166,7 @@ impl Sweep {
         };
         match rule.newest_kept {
             Some(left @ 1..) => Phase::PassOver { query, left },
-            _ => Phase::Delete(Rest::of(self.ended_in_time(rule, query))),
+            _ => Phase::Delete(Remaining::of(self.ended_in_time(rule, query))),
         }
     }
 
@@ -183,7 +183,7 @@ impl Sweep {
         Ok(match next_page(query, &page) {
             None => Phase::BeginExecutions,
             Some(query) if left > 0 => Phase::PassOver { query, left },
-            Some(query) => Phase::Delete(Rest::of(self.ended_in_time(rule, query))),
+            Some(query) => Phase::Delete(Remaining::of(self.ended_in_time(rule, query))),
         })
     }
 

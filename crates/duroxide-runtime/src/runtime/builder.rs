@@ -71,7 +71,7 @@ impl RuntimeBuilder {
         self
     }
 
-    /// The clock that events are stamped by and timers are computed from. Where the store tells its own time
+    /// The clock that events are stamped by and timers are computed from. Where the store reports its own time
     /// ([`Provider::clock_ms`]), the runtime follows that; where it does not, the two must agree.
     pub fn with_clock(mut self, clock: ClockRef) -> Self {
         self.host.clock = Some(clock);

@@ -404,7 +404,7 @@ fn spawn_dispatchers(engine: &Arc<Engine>, returns: Returns) {
     }
 }
 
-/// Lets orchestrations leave memory that have rested for too long. Runs where authors' destructors may block.
+/// Lets orchestrations leave memory that have been idle for too long. Runs where authors' destructors may block.
 async fn sweep_memory(engine: Arc<Engine>) {
     loop {
         tokio::select! {

@@ -37,12 +37,12 @@ pub(super) async fn announce(engine: Arc<Engine>) {
     let mut node = describe(&engine);
     loop {
         node.blocked = blocked(&engine);
-        let told = tokio::select! {
+        let announced = tokio::select! {
             biased;
             () = engine.stop.cancelled() => break,
-            told = admin.announce_node(&node, term) => told,
+            announced = admin.announce_node(&node, term) => announced,
         };
-        match told {
+        match announced {
             Ok(true) => {}
             // This store keeps no nodes.
             Ok(false) => return,

@@ -1,4 +1,4 @@
-//! Noticing that other processes cancelled activities of this node. A commit of this process tells them at once;
+//! Noticing that other processes cancelled activities of this node. A commit of this process notifies them at once;
 //! commits of other processes show in a cheap look at the leases every second or so, where the store can tell, and in
 //! the next renewal where it cannot.
 
@@ -26,7 +26,7 @@ pub(crate) async fn watch_leases(engine: Arc<Engine>) {
                 store.lost_work_items(&tokens),
             );
             match asked.await {
-                // No answer is no news; the next renewal tells.
+                // Without an answer, the next renewal shows it.
                 Err(_elapsed) => {}
                 Ok(Ok(Some(lost))) => engine.running.cancel_lost(&lost),
                 Ok(Ok(None)) => return,

@@ -36,7 +36,7 @@ pub(super) struct Completion {
     /// What was counted; taken back if the completion is not stored.
     pub(super) end: ActivityEnd,
     pub(super) execution_id: u64,
-    pub(super) life: Option<Incarnation>,
+    pub(super) incarnation: Option<Incarnation>,
     /// What it leaves in its trace once it is stored.
     pub(super) span: Option<FinishedSpan>,
     /// Whether the store has refused it before.
@@ -139,6 +139,6 @@ impl Completion {
         let backoff = &engine.options.unregistered_backoff;
         engine
             .blocked
-            .insert(blocked, self.life, BlockCause::MayPass, backoff)
+            .insert(blocked, self.incarnation, BlockCause::MayPass, backoff)
     }
 }

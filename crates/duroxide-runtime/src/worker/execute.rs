@@ -316,7 +316,7 @@ impl Work {
             item,
             end,
             execution_id: self.activity.execution_id,
-            life: self.incarnation,
+            incarnation: self.incarnation,
             span,
             is_refused: false,
         });

@@ -20,7 +20,7 @@ use crate::options::renewal_interval;
 
 /// Activities of one session that wait here for their turn; more stay in the store.
 const WAITING_MAX: usize = 256;
-/// Sessions whose slot is remembered while they rest.
+/// Sessions whose slot is remembered while none of their activities runs.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(1024).expect("1024 is not zero");
 
 /// Tries in what is left of a lease when its renewal is due.

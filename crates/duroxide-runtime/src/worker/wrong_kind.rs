@@ -9,25 +9,25 @@ use super::claimed::give_back;
 use crate::engine::Engine;
 use crate::leases::Held;
 
-/// How long an item rests that could not be dead-lettered.
-const UNMOVED_ITEM_REST: Duration = Duration::from_secs(1);
+/// How long an item that could not be dead-lettered stays unclaimed.
+const UNMOVED_ITEM_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) async fn dead_letter(engine: &Engine, lease: Held, item: &WorkItem) {
     let kind = item.kind_name();
     let reason = format!("a {kind} on the worker queue is not an activity");
     let kept = engine
         .store
-        .set_aside_work_item(lease.token(), &reason)
+        .dead_letter_work_item(lease.token(), &reason)
         .await;
     match kept {
         Ok(true) => {
-            engine.metrics.record_set_aside_message("wrong_kind");
+            engine.metrics.record_dead_lettered_message("wrong_kind");
             tracing::error!(target: "duroxide::runtime::worker", %kind, %reason, "a message was dead-lettered");
         }
         Ok(false) => remove(engine, lease.token(), item).await,
         Err(error) => {
             tracing::warn!(target: "duroxide::runtime::worker", %kind, %error, "dead-lettering an item that is not an activity failed, it will come back");
-            give_back(engine, lease, Some(UNMOVED_ITEM_REST), false).await;
+            give_back(engine, lease, Some(UNMOVED_ITEM_PAUSE), false).await;
             return;
         }
     }

@@ -94,9 +94,10 @@ fn shape(history: &[Event], is_last: bool, tolerance_ms: u64) -> Vec<String> {
             continue;
         };
         let source = schedule.event_id;
-        let fresh = match is_cancel(&event.kind) {
-            true => !answered.contains(&source) && cancelled.insert(source),
-            false => answered.insert(source),
+        let fresh = if is_cancel(&event.kind) {
+            !answered.contains(&source) && cancelled.insert(source)
+        } else {
+            answered.insert(source)
         };
         if !fresh {
             complaints.push(format!("event {source} is answered or cancelled twice"));

@@ -11,7 +11,7 @@ use super::{Histories, history};
 use crate::client::{LifeLog, RootClient, is_cancelled};
 use crate::model::Expected;
 use crate::plan::LifeEnd;
-use crate::program::LETTERS;
+use crate::program::TAKEN;
 
 pub(super) async fn check(world: &Scene, instances: &BTreeMap<String, Histories>) {
     for client in &world.clients {
@@ -76,8 +76,8 @@ fn complaint(life: &LifeLog, expected: &Expected, is_limited: bool) -> Option<St
     };
     match (outcome, &expected.result) {
         (OrchestrationStatus::Completed { output, .. }, Some(Ok(text))) => {
-            let seen = output.rsplit_once(LETTERS).map_or("", |(seen, _)| seen);
-            (Some(seen) != text.strip_suffix(LETTERS))
+            let seen = output.rsplit_once(TAKEN).map_or("", |(seen, _)| seen);
+            (Some(seen) != text.strip_suffix(TAKEN))
                 .then(|| format!("returned {output}, not {text}"))
         }
         (OrchestrationStatus::Failed { details, .. }, _)

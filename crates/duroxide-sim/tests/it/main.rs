@@ -71,7 +71,7 @@ fn calm(program: Program) -> Plan {
         lives: vec![LifePlan {
             program,
             start_after: Duration::ZERO,
-            letter_pause: Duration::from_millis(150),
+            message_pause: Duration::from_millis(150),
             signal_pause: Duration::from_millis(700),
             end: LifeEnd::Alone,
             pauses: None,
@@ -114,7 +114,7 @@ fn timers_are_right_on_a_node_whose_clock_is_an_hour_off() {
 #[test]
 fn queue_messages_keep_their_order_when_an_outage_spoils_a_commit() {
     let mut plan = calm(Program {
-        steps: vec![Step::Letters(30)],
+        steps: vec![Step::Dequeue(30)],
         ..Program::default()
     });
     // Two nodes, of which one cannot commit for longer than it tries, while clients go on sending.

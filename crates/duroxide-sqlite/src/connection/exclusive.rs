@@ -106,7 +106,7 @@ fn open(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Whether this is the file at the path, where the operating system tells.
+/// Whether this is the file at the path, where the operating system shows it.
 #[cfg(unix)]
 fn is_at(path: &Path, file: &File) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt as _;

@@ -40,7 +40,7 @@ impl LogPolicy {
     }
 
     /// How many pages the writer copies itself at most.
-    pub(crate) fn rest(self) -> usize {
+    pub(crate) fn remainder(self) -> usize {
         (self.begin_at / REMAINDER_DIVISOR).max(1)
     }
 

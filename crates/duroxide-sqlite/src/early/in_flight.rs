@@ -37,7 +37,7 @@ enum Stage {
     /// A dispatcher works on its turn.
     InFlight(EarlyLease),
     /// A turn of it was committed or abandoned; claims leave it to the next transaction.
-    Resting,
+    TurnOver,
     /// As the tables say.
     Written,
 }
@@ -71,20 +71,20 @@ impl InFlight {
         }
         match turns.set(instance, Stage::Written)? {
             Stage::InFlight(lease) => Some(lease),
-            Stage::Resting | Stage::Written => None,
+            Stage::TurnOver | Stage::Written => None,
         }
     }
 
     /// A turn of this instance was committed and its execution goes on, or it was abandoned.
-    pub(crate) fn rest(&self, instance: &str) {
-        self.turns.borrow_mut().set(instance, Stage::Resting);
+    pub(crate) fn end_turn(&self, instance: &str) {
+        self.turns.borrow_mut().set(instance, Stage::TurnOver);
     }
 
     /// Whether the instance has to wait for the next transaction.
-    pub(crate) fn is_resting(&self, instance: &str) -> bool {
+    pub(crate) fn is_turn_over(&self, instance: &str) -> bool {
         matches!(
             self.turns.borrow().stages.get(instance),
-            Some(Stage::Resting)
+            Some(Stage::TurnOver)
         )
     }
 
@@ -106,7 +106,7 @@ impl InFlight {
         let turns = self.turns.borrow();
         let expiry = |stage: &Stage| match stage {
             Stage::InFlight(lease) => Some(lease.until),
-            Stage::Resting | Stage::Written => None,
+            Stage::TurnOver | Stage::Written => None,
         };
         turns.stages.values().filter_map(expiry).min()
     }

@@ -20,13 +20,13 @@
 //!                claim                   commit of the turn, or its lease is written
 //!  Written ────────────────► InFlight(lease) ───────────────────────────────────────► Written
 //!     │                                                                                │
-//!     └────────── a turn was committed or abandoned, and its execution goes on ────────┴──► Resting
+//!     └────────── a turn was committed or abandoned, and its execution goes on ────────┴──► TurnOver
 //! ```
 //!
 //! - **Written**: the tables say all there is to know. Every instance that the transaction did not touch is in this
 //!   state.
 //! - **InFlight**: the dispatcher works on the turn. Its lease exists only in memory. Claims pass over the instance.
-//! - **Resting**: a turn of the instance was committed or abandoned in this transaction, and its execution goes on. The
+//! - **TurnOver**: a turn of the instance was committed or abandoned in this transaction, and its execution goes on. The
 //!   dispatcher learns that only after the transaction is committed; a claim before that would load the history for
 //!   nothing. So claims leave the instance to the next transaction.
 //!
@@ -37,7 +37,7 @@
 //!   and no lease is ever written.
 //! - InFlight to Written, in [`InFlight::write_leases`]: the group is about to commit, or a request needs to see leases
 //!   (`LeaseView::Needed`). The lease goes into the tables and the attempt is counted, as for any claim.
-//! - Written to Resting, in `ops/commit_turn` and `ops/abandon_turn`: a turn is over and its execution goes on.
+//! - Written to TurnOver, in `ops/commit_turn` and `ops/abandon_turn`: a turn is over and its execution goes on.
 //! - All to Written, in `writer/`: the transaction ends, committed or rolled back. The next one begins with an empty
 //!   [`InFlight`].
 //!

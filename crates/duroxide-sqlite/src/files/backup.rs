@@ -15,15 +15,15 @@ use super::{cannot_open, connect};
 use crate::error::{Result, SqliteError};
 
 /// How often the copy reports its progress.
-const TELL: Duration = Duration::from_millis(200);
+const REPORT_EVERY: Duration = Duration::from_millis(200);
 /// How many pages are copied between two looks at the clock.
 const STEP_PAGES: i32 = 64;
 /// How much may wait to be written to the disk: a commit of a program may have to wait for all of it.
 const PORTION_BYTES: u64 = 4 << 20;
-/// How long a gentle copy works before it rests.
-const WORK: Duration = Duration::from_millis(2);
-/// How long it rests, as a multiple of the time it has worked.
-const REST: u32 = 5;
+/// How long a gentle copy works before it pauses.
+const WORK_MIN: Duration = Duration::from_millis(2);
+/// How long it pauses, as a multiple of the time it has worked.
+const PAUSE_PER_WORK: u32 = 5;
 
 /// How fast a store is copied.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub enum BackupPace {
     /// Works for a sixth of the time, so that programs that use the file are slowed down little.
     #[default]
     Gentle,
-    /// As fast as it can: for a file that nobody uses, or that changes so fast that its write-ahead log must not grow
+    /// As fast as it can: for a file that no program uses, or that changes so fast that its write-ahead log must not grow
     /// for long.
     Fast,
 }
@@ -41,7 +41,7 @@ pub enum BackupPace {
 /// The copy holds every commit that was acknowledged before the call. It appears under its name when it is whole and on
 /// disk, readable by its owner alone; before that it is a draft beside it, which is removed if the copy fails.
 /// `progress` gets the bytes written so far and how many there will be, and may end the copy with `ControlFlow::Break`.
-/// Writers are not held up; the write-ahead log grows meanwhile. The copy rests for most of the time: [`backup_at`]
+/// Writers are not held up; the write-ahead log grows meanwhile. The copy pauses for most of the time: [`backup_at`]
 /// takes another pace.
 ///
 /// A file of an older or newer build is copied too: it is what an upgrade needs first.
@@ -111,7 +111,7 @@ pub fn backup_at(
     }
     let disk = Disk::of(new.draft(), total).map_err(|error| cannot_open(to, &error))?;
     let mut target = Connection::open(new.draft())?;
-    // Nobody reads the draft before it is whole, and the disk is synced here.
+    // No process reads the draft before it is whole, and the disk is synced here.
     target.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")?;
     let copying = Copying {
         copy: Backup::new(&source, &mut target)?,
@@ -140,7 +140,7 @@ impl Copying<'_> {
         mut pacer: Pacer,
         progress: &mut impl FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<()> {
-        let (mut told, mut synced) = (Instant::now(), 0);
+        let (mut reported, mut synced) = (Instant::now(), 0);
         loop {
             let step = self.copy.step(STEP_PAGES)?;
             if step == StepResult::Done {
@@ -151,13 +151,13 @@ impl Copying<'_> {
                 disk.sync()?;
                 synced = written;
             }
-            if told.elapsed() >= TELL {
+            if reported.elapsed() >= REPORT_EVERY {
                 if progress(written, self.total).is_break() {
                     return Err(SqliteError::Stopped);
                 }
-                told = Instant::now();
+                reported = Instant::now();
             }
-            pacer.rest();
+            pacer.pause();
         }
     }
 
@@ -168,7 +168,7 @@ impl Copying<'_> {
     }
 }
 
-/// Rests for a multiple of the time that was worked.
+/// Pauses for a multiple of the time that was worked.
 struct Pacer {
     pace: BackupPace,
     since: Instant,
@@ -183,12 +183,12 @@ impl Pacer {
     }
 
     /// Call between two portions of work.
-    fn rest(&mut self) {
+    fn pause(&mut self) {
         let worked = self.since.elapsed();
-        if self.pace == BackupPace::Fast || worked < WORK {
+        if self.pace == BackupPace::Fast || worked < WORK_MIN {
             return;
         }
-        std::thread::sleep(worked * REST);
+        std::thread::sleep(worked * PAUSE_PER_WORK);
         self.since = Instant::now();
     }
 }
@@ -216,7 +216,7 @@ impl Disk {
     }
 }
 
-/// How much room there is where the path leads, if the system tells.
+/// How much room there is where the path leads, if the system shows it.
 #[cfg(target_os = "linux")]
 fn free_space(path: &Path) -> Option<u64> {
     let system = rustix::fs::statvfs(path).ok()?;

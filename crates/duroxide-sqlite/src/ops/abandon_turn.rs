@@ -20,6 +20,7 @@ pub(crate) enum Again {
     Together(Duration),
 }
 
+/// Ends the lease, makes the messages of the claim claimable again, and takes the attempt back if it does not count.
 pub(crate) fn run(
     tx: &mut WriterTx<'_>,
     token: &str,
@@ -32,7 +33,7 @@ pub(crate) fn run(
     if !instance_locks::release(tx, instance, token)? {
         return Err(Refusal::InvalidToken.into());
     }
-    tx.writer().in_flight.rest(instance);
+    tx.writer().in_flight.end_turn(instance);
     tx.writer().memory.claimed(instance, false);
     let now = tx.now;
     let visible_at = match again {
@@ -50,8 +51,8 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Lets an instance rest until a time, or until a message becomes visible. From when on the messages of the claim are
-/// visible, if they are hidden meanwhile.
+/// Lets an instance rest until a time, or until a message becomes visible. Returns the time at which the messages of
+/// the claim become visible, if the rest hides them.
 fn rest_until(
     tx: &mut WriterTx<'_>,
     instance: &str,

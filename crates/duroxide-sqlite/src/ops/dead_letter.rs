@@ -6,10 +6,12 @@ use duroxide_core::provider::rules::{self, Refusal, UnreadableMessage};
 use super::ack_work::why_not_held;
 use crate::codec;
 use crate::error::Result;
-use crate::tables::dead_letters::{NewLetter, Recipient};
-use crate::tables::held_letters::Hold;
+use crate::tables::dead_letters::{NewDeadLetter, Recipient};
+use crate::tables::held_queue_messages::Hold;
 use crate::tables::orchestrator_queue::Taken;
-use crate::tables::{dead_letters, held_letters, instance_locks, orchestrator_queue, worker_queue};
+use crate::tables::{
+    dead_letters, held_queue_messages, instance_locks, orchestrator_queue, worker_queue,
+};
 use crate::token::{self, TurnToken};
 use crate::tx::{Tx, shown_ms};
 
@@ -60,8 +62,8 @@ pub(crate) fn undecodable(tx: &mut Tx<'_>, token: &str, broken: &[(i64, String)]
         }
     }
     // Those that come next may have waited for these to be read.
-    if held_letters::of(tx, instance)? == Some(Hold::Draining) {
-        orchestrator_queue::release_letters(tx, instance)?;
+    if held_queue_messages::of(tx, instance)? == Some(Hold::Draining) {
+        orchestrator_queue::release_queue_messages(tx, instance)?;
     }
     let is_claimable = orchestrator_queue::settle_head(tx, instance)?;
     if orchestrator_queue::claimed_ids(tx, instance, token, bounds)?.is_empty() {
@@ -88,7 +90,7 @@ pub(crate) fn undecodable_work(tx: &mut Tx<'_>, token: &str, reason: &str) -> Re
     let Some(taken) = worker_queue::take(tx, id, token)? else {
         return Ok(());
     };
-    let letter = NewLetter {
+    let letter = NewDeadLetter {
         queue: "worker",
         instance: &taken.instance,
         payload: &taken.payload,
@@ -123,7 +125,7 @@ fn move_message(
 ) -> Result<Option<Taken>> {
     let taken = orchestrator_queue::take(tx, id)?;
     if let Some(taken) = &taken {
-        let letter = NewLetter {
+        let letter = NewDeadLetter {
             queue: "orchestrator",
             instance,
             payload: &taken.payload,

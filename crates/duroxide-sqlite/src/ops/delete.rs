@@ -229,17 +229,17 @@ fn remove(tx: &mut WriterTx<'_>, ids: &[String], left: &mut usize) -> Result<Del
 /// Deletes the starts of children that have not begun yet: they would come to life without a parent. A first turn of
 /// one that is under way cannot commit any more. Returns how many starts went.
 fn unborn_children(tx: &mut Tx<'_>, instance: &str) -> Result<usize> {
-    let Some(life) = instances::incarnation(tx, instance)? else {
+    let Some(incarnation) = instances::incarnation(tx, instance)? else {
         return Ok(0);
     };
-    let children = orchestrator_queue::unborn_children(tx, life)?;
+    let children = orchestrator_queue::unborn_children(tx, incarnation)?;
     for child in &children {
         if instances::incarnation(tx, child)?.is_none() {
             instance_locks::revoke(tx, child)?;
             rests::end(tx, child)?;
         }
     }
-    let deleted = orchestrator_queue::delete_sent_by(tx, life)?;
+    let deleted = orchestrator_queue::delete_sent_by(tx, incarnation)?;
     // A start may have stood for its instance: one that ran before under this id, or one that others sent messages to.
     for child in &children {
         if orchestrator_queue::settle_head(tx, child)? {

@@ -20,8 +20,8 @@ pub(crate) fn message(tx: &mut Tx<'_>, message: &NewMessage) -> Result<()> {
 }
 
 pub(crate) fn work(tx: &mut Tx<'_>, work: &NewWork) -> Result<()> {
-    let life = instances::incarnation(tx, &work.instance)?;
-    worker_queue::push(tx, work, life)
+    let incarnation = instances::incarnation(tx, &work.instance)?;
+    worker_queue::push(tx, work, incarnation)
 }
 
 /// Appends events; messages that waited for the instance to become known can be claimed then.

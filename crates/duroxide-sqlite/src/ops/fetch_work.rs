@@ -247,7 +247,7 @@ struct Wanted<'a> {
     max: usize,
 }
 
-/// Items that are bound to sessions, as the index tells them.
+/// Items that are bound to sessions, as the index has them.
 #[derive(Default)]
 struct BoundItems {
     free: Vec<Free>,

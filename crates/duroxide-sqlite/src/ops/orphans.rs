@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::error::Result;
-use crate::tables::dead_letters::NewLetter;
+use crate::tables::dead_letters::NewDeadLetter;
 use crate::tables::{dead_letters, history, orchestrator_queue};
 use crate::tx::{Tx, duration_ms};
 
@@ -71,7 +71,7 @@ pub(crate) fn settle(
         if until > tx.now {
             orchestrator_queue::await_start(tx, stray.id, until)?;
         } else if let Some(taken) = orchestrator_queue::take(tx, stray.id)? {
-            let letter = NewLetter {
+            let letter = NewDeadLetter {
                 queue: "orchestrator",
                 instance,
                 payload: &taken.payload,

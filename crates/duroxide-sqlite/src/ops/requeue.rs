@@ -13,7 +13,7 @@ use crate::tx::Tx;
 /// Judges, sends and forgets in this one transaction, so that nothing is delivered twice or to another life of the id.
 pub(crate) fn run(tx: &mut Tx<'_>, id: u64) -> Result<Requeue> {
     let Some((text, origin)) = dead_letters::origin(tx, id)? else {
-        return Ok(Requeue::NoSuchLetter);
+        return Ok(Requeue::NoSuchDeadLetter);
     };
     let item = match codec::decode_work_item(text.as_bytes()) {
         Ok(item) => item,
@@ -28,7 +28,7 @@ pub(crate) fn run(tx: &mut Tx<'_>, id: u64) -> Result<Requeue> {
     }
     match &item {
         WorkItem::ActivityExecute { .. } => {
-            worker_queue::push(tx, &codec::work(&item)?, origin.life)?;
+            worker_queue::push(tx, &codec::work(&item)?, origin.incarnation)?;
         }
         _ => enqueue::message(tx, &codec::message(&item, Due::After(None))?)?,
     }

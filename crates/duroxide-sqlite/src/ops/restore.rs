@@ -1,4 +1,4 @@
-//! Brings an instance into the store as a snapshot tells it: all of it or nothing, and only if nothing of the id is
+//! Brings an instance into the store as a snapshot has it: all of it or nothing, and only if nothing of the id is
 //! there.
 //!
 //! A long history would block the writer, so a restore of one runs in steps. The first step adds the id to `deletions`

@@ -44,7 +44,7 @@ pub(crate) fn position(after: Option<&str>) -> Result<Position> {
     };
     Position::parse(text).ok_or_else(|| {
         let what = format!("the position `{text}`");
-        let why = "no page told it".to_owned();
+        let why = "no page returned it".to_owned();
         Refusal::Unstorable { what, why }.into()
     })
 }

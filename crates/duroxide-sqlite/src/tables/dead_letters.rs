@@ -1,12 +1,12 @@
-//! Dead letters: messages that could not be decoded or delivered, recipient for an operator.
+//! Dead letters: messages that could not be decoded or delivered, kept for an operator.
 
-use duroxide_core::provider::{DeadLetter, Incarnation, LetterOrigin};
+use duroxide_core::provider::{DeadLetter, DeadLetterOrigin, Incarnation};
 
 use crate::error::Result;
 use crate::tx::{Tx, Unsigned, shown_ms, unsigned};
 
 /// A message to be dead-lettered.
-pub(crate) struct NewLetter<'a> {
+pub(crate) struct NewDeadLetter<'a> {
     pub(crate) queue: &'static str,
     pub(crate) instance: &'a str,
     pub(crate) payload: &'a str,
@@ -15,7 +15,7 @@ pub(crate) struct NewLetter<'a> {
     pub(crate) claimed: Option<(i64, &'a str)>,
 }
 
-/// Which instance a letter was for, and what that instance knows of it.
+/// Which instance a dead letter was for, and what that instance knows of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Recipient {
     /// For the instance as it lives now, which waits for it or does not.
@@ -26,12 +26,12 @@ pub(crate) enum Recipient {
     Gone,
 }
 
-pub(crate) fn push(tx: &Tx<'_>, letter: &NewLetter<'_>) -> Result<()> {
+pub(crate) fn push(tx: &Tx<'_>, letter: &NewDeadLetter<'_>) -> Result<()> {
     push_as(tx, letter, Recipient::Living)
 }
 
-pub(crate) fn push_as(tx: &Tx<'_>, letter: &NewLetter<'_>, recipient: Recipient) -> Result<()> {
-    let NewLetter {
+pub(crate) fn push_as(tx: &Tx<'_>, letter: &NewDeadLetter<'_>, recipient: Recipient) -> Result<()> {
+    let NewDeadLetter {
         queue,
         instance,
         payload,
@@ -65,7 +65,7 @@ pub(crate) fn push_as(tx: &Tx<'_>, letter: &NewLetter<'_>, recipient: Recipient)
     Ok(())
 }
 
-/// Marks the letter that was recipient last: its instance got a failure in its place.
+/// Marks the newest dead letter: its instance got a failure in its place.
 pub(crate) fn last_was_answered(tx: &Tx<'_>) -> Result<()> {
     tx.execute(
         "UPDATE dead_letters SET answered = 1 WHERE id = (SELECT MAX(id) FROM dead_letters)",
@@ -120,8 +120,8 @@ pub(crate) fn count(tx: &Tx<'_>) -> Result<u64> {
     Ok(count.unwrap_or(0))
 }
 
-/// The text of a letter, and what is known of it.
-pub(crate) fn origin(tx: &Tx<'_>, id: u64) -> Result<Option<(String, LetterOrigin)>> {
+/// The text of a dead letter, and what is known of it.
+pub(crate) fn origin(tx: &Tx<'_>, id: u64) -> Result<Option<(String, DeadLetterOrigin)>> {
     let Ok(id) = i64::try_from(id) else {
         return Ok(None);
     };
@@ -129,9 +129,9 @@ pub(crate) fn origin(tx: &Tx<'_>, id: u64) -> Result<Option<(String, LetterOrigi
         "SELECT payload, incarnation, answered FROM dead_letters WHERE id = ?1",
         [id],
         |row| {
-            let life: Option<i64> = row.get(1)?;
-            let origin = LetterOrigin {
-                life: life.and_then(Incarnation::from_stored),
+            let incarnation: Option<i64> = row.get(1)?;
+            let origin = DeadLetterOrigin {
+                incarnation: incarnation.and_then(Incarnation::from_stored),
                 answered: row.get(2)?,
             };
             Ok((row.get(0)?, origin))
@@ -146,7 +146,7 @@ fn letter(row: &rusqlite::Row<'_>) -> rusqlite::Result<DeadLetter> {
         instance_id: row.get(2)?,
         payload: row.get(3)?,
         reason: row.get(4)?,
-        set_aside_at: shown_ms(row.get(5)?),
+        dead_lettered_at_ms: shown_ms(row.get(5)?),
     })
 }
 

@@ -149,7 +149,7 @@ pub(crate) fn handler(tx: &Tx<'_>, instance: &str) -> Result<Option<Handler>> {
                 version,
                 execution_id: unsigned(row, 2)?,
                 pinned,
-                incarnation: life(row, 7)?,
+                incarnation: incarnation_in(row, 7)?,
                 lane,
             })
         },
@@ -157,7 +157,10 @@ pub(crate) fn handler(tx: &Tx<'_>, instance: &str) -> Result<Option<Handler>> {
 }
 
 /// An incarnation from its column.
-pub(crate) fn life(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Incarnation>> {
+pub(crate) fn incarnation_in(
+    row: &Row<'_>,
+    column: usize,
+) -> rusqlite::Result<Option<Incarnation>> {
     let stored: Option<i64> = row.get(column)?;
     Ok(stored.and_then(Incarnation::from_stored))
 }
@@ -167,7 +170,7 @@ pub(crate) fn incarnation(tx: &Tx<'_>, instance: &str) -> Result<Option<Incarnat
     let found = tx.first(
         "SELECT incarnation FROM instances WHERE instance_id = ?1",
         [instance],
-        |row| life(row, 0),
+        |row| incarnation_in(row, 0),
     )?;
     Ok(found.flatten())
 }
@@ -177,7 +180,7 @@ pub(crate) fn parent_incarnation(tx: &Tx<'_>, instance: &str) -> Result<Option<I
     let found = tx.first(
         "SELECT parent_incarnation FROM instances WHERE instance_id = ?1",
         [instance],
-        |row| life(row, 0),
+        |row| incarnation_in(row, 0),
     )?;
     Ok(found.flatten())
 }

@@ -4,7 +4,7 @@ use crate::connection::statements::Prepared;
 use crate::error::Result;
 
 /// The latest time that something queued was written at, or a turn leased, or that was stored for its own sake (leases
-/// of activities and sessions tell none). Rows are numbered in the order they are written, so the last one has the
+/// of activities and sessions have none). Rows are numbered in the order they are written, so the last one has the
 /// latest time.
 pub(crate) fn latest_time(statements: &dyn Prepared) -> Result<Option<i64>> {
     let latest = statements.with(

@@ -7,7 +7,7 @@ pub(crate) mod deletions;
 pub(crate) mod duties;
 pub(crate) mod executions;
 pub(crate) mod heartbeats;
-pub(crate) mod held_letters;
+pub(crate) mod held_queue_messages;
 pub(crate) mod history;
 pub(crate) mod instance_locks;
 pub(crate) mod instance_pages;

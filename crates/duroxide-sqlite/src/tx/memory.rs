@@ -47,10 +47,10 @@ pub(crate) trait QueueMemory {
     fn set_rests(&self, rests: Option<Rests>);
 
     /// Whether instances hold queue messages back.
-    fn held_letters(&self) -> Option<HeldLetters>;
+    fn held_queue_messages(&self) -> Option<HeldQueueMessages>;
 
     /// The table read that, or (`None`) changes it.
-    fn set_held_letters(&self, held: Option<HeldLetters>);
+    fn set_held_queue_messages(&self, held: Option<HeldQueueMessages>);
 
     /// Whether messages wait for the start of their instance.
     fn early_messages(&self) -> Option<EarlyMessages>;
@@ -100,7 +100,7 @@ pub(crate) enum Rests {
 
 /// Whether instances hold queue messages back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum HeldLetters {
+pub(crate) enum HeldQueueMessages {
     None,
     Some,
 }

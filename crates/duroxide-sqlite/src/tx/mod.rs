@@ -8,7 +8,7 @@ mod values;
 
 pub(crate) use effects::{Effects, InstanceChange};
 pub(crate) use memory::{
-    Closing, Deletions, EarlyMessages, Enqueued, HeldLetters, Pauses, QueueMemory, Rests,
+    Closing, Deletions, EarlyMessages, Enqueued, HeldQueueMessages, Pauses, QueueMemory, Rests,
 };
 pub(crate) use values::{
     Unsigned, count, duration_ms, payload, payload_text, shown_ms, stored_ms, unsigned,

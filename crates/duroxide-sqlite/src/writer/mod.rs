@@ -190,12 +190,12 @@ impl Writer {
             if self.must_check_others(claims) {
                 self.check_others(statements, &mut foreign, claims);
             }
-            let rest = self.rest(batch, claims, &foreign);
-            if took == Took::Some && rest != Some(Duration::ZERO) {
+            let wait = self.longest_wait(batch, claims, &foreign);
+            if took == Took::Some && wait != Some(Duration::ZERO) {
                 // One request rarely comes alone.
                 self.inbox.linger(LINGER);
             }
-            took = self.gather(rest, batch, claims);
+            took = self.gather(wait, batch, claims);
             if took == Took::Closed && batch.is_empty() {
                 return End::Closed;
             }
@@ -232,7 +232,7 @@ impl Writer {
     }
 
     /// How long the thread may sleep if nothing comes; `None` for ever.
-    fn rest(
+    fn longest_wait(
         &self,
         batch: &Batch,
         claims: &WaitingClaims,

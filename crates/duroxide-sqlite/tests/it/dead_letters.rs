@@ -159,7 +159,7 @@ async fn claimed_messages_can_be_dead_lettered_by_position() {
     let (_, token, _) = fetch(&store).await.unwrap();
     assert!(
         store
-            .set_aside_messages(&token, &[1], "tried too often")
+            .dead_letter_messages(&token, &[1], "tried too often")
             .await
             .unwrap()
     );

@@ -121,7 +121,7 @@ async fn a_history_held_of_an_earlier_life_is_not_confirmed() {
         let (store, _clock) = store_with_clock().await;
         create(&store, "a").await;
         let held = CachedHistory {
-            incarnation: life(&store, "a").await,
+            incarnation: incarnation(&store, "a").await,
             execution_id: 1,
             last_event_id: 1,
         };
@@ -153,7 +153,7 @@ async fn the_first_turn_carries_the_life_that_its_commit_begins() {
     let turn = claim(&store, None).await;
     assert_ne!(turn.incarnation, given_back.incarnation);
     ack(&store, &turn.lock_token, 1, vec![started("a")], named()).await;
-    assert_eq!(turn.incarnation, Some(life(&store, "a").await));
+    assert_eq!(turn.incarnation, Some(incarnation(&store, "a").await));
 }
 
 #[tokio::test]
@@ -256,5 +256,8 @@ async fn a_file_of_the_first_schema_gets_lives_and_keeps_its_instances() {
     .unwrap();
     drop(old);
     let store = file_store(&path).await;
-    assert_ne!(life(&store, "a").await, life(&store, "b").await);
+    assert_ne!(
+        incarnation(&store, "a").await,
+        incarnation(&store, "b").await
+    );
 }

@@ -9,6 +9,7 @@ use duroxide_core::provider::{
     ClaimedTurn, ExecutionMetadata, OrchestrationHandlers, Provider, TurnClaim, WorkClaim, WorkItem,
 };
 use duroxide_sqlite::SqliteProvider;
+use duroxide_validation::items;
 
 use crate::support::*;
 
@@ -84,7 +85,7 @@ async fn what_a_file_of_the_first_schema_holds_goes_to_nodes_that_have_its_code(
     let mut work = WorkClaim::new(9, LEASE, NO_WAIT);
     work.activities = Some(Arc::new(["Other".to_owned()].into()));
     assert!(store.claim_work(work.clone()).await.unwrap().is_empty());
-    work.activities = Some(Arc::new(["Act".to_owned()].into()));
+    work.activities = Some(Arc::new([items::ACTIVITY.to_owned()].into()));
     assert_eq!(store.claim_work(work).await.unwrap().len(), 1);
 }
 
@@ -137,7 +138,10 @@ async fn what_is_left_of_a_batch_is_found_again_when_its_first_message_was_dead_
         send(&store, raised("a", data)).await;
     }
     let (_, token, _) = fetch(&store).await.unwrap();
-    store.set_aside_messages(&token, &[0], "bad").await.unwrap();
+    store
+        .dead_letter_messages(&token, &[0], "bad")
+        .await
+        .unwrap();
     clock.advance(LEASE);
     let (item, _, _) = fetch(&store).await.expect("the lease ran out");
     assert_eq!(item.messages, vec![raised("a", "2")]);

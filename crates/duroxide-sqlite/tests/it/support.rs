@@ -12,8 +12,13 @@ use duroxide_core::provider::{
     ScheduledActivityIdentifier, TagFilter, TurnClaim, WorkItem,
 };
 use duroxide_sqlite::{Durability, SqliteOptions, SqliteProvider};
+pub(crate) use duroxide_validation::items::{activity, activity_done as completed};
+use duroxide_validation::{items, kinds};
 
 pub(crate) const LEASE: Duration = Duration::from_secs(5);
+/// The handler of every instance here.
+const NAME: &str = "Orch";
+const VERSION: &str = "1.0.0";
 pub(crate) const NO_WAIT: Duration = Duration::ZERO;
 
 /// A clock that stands still until it is moved.
@@ -77,45 +82,11 @@ pub(crate) fn admin(store: &SqliteProvider) -> &dyn ProviderAdmin {
 }
 
 pub(crate) fn start(instance: &str) -> WorkItem {
-    WorkItem::StartOrchestration {
-        instance: instance.to_owned(),
-        orchestration: "Orch".to_owned(),
-        input: "{}".to_owned(),
-        version: Some("1.0.0".to_owned()),
-        parent_instance: None,
-        parent_id: None,
-        parent_execution_id: None,
-        execution_id: 1,
-    }
+    items::start_of(instance, NAME, Some(VERSION))
 }
 
 pub(crate) fn raised(instance: &str, data: &str) -> WorkItem {
-    WorkItem::ExternalRaised {
-        instance: instance.to_owned(),
-        name: "go".to_owned(),
-        data: data.to_owned(),
-    }
-}
-
-pub(crate) fn activity(instance: &str, id: u64) -> WorkItem {
-    WorkItem::ActivityExecute {
-        instance: instance.to_owned(),
-        execution_id: 1,
-        id,
-        name: "Act".to_owned(),
-        input: "{}".to_owned(),
-        session_id: None,
-        tag: None,
-    }
-}
-
-pub(crate) fn completed(instance: &str, id: u64) -> WorkItem {
-    WorkItem::ActivityCompleted {
-        instance: instance.to_owned(),
-        execution_id: 1,
-        id,
-        result: "done".to_owned(),
-    }
+    items::signal_with(instance, "go", data)
 }
 
 pub(crate) fn started(instance: &str) -> Event {
@@ -123,21 +94,7 @@ pub(crate) fn started(instance: &str) -> Event {
 }
 
 pub(crate) fn started_in(instance: &str, execution_id: u64) -> Event {
-    event(
-        instance,
-        execution_id,
-        1,
-        EventKind::OrchestrationStarted {
-            name: "Orch".to_owned(),
-            version: "1.0.0".to_owned(),
-            input: "{}".to_owned(),
-            parent_instance: None,
-            parent_id: None,
-            parent_execution_id: None,
-            carry_forward_events: None,
-            initial_custom_status: None,
-        },
-    )
+    event(instance, execution_id, 1, kinds::started_as(NAME, VERSION))
 }
 
 pub(crate) fn event(instance: &str, execution_id: u64, event_id: u64, kind: EventKind) -> Event {
@@ -146,8 +103,8 @@ pub(crate) fn event(instance: &str, execution_id: u64, event_id: u64, kind: Even
 
 pub(crate) fn named() -> ExecutionMetadata {
     ExecutionMetadata {
-        orchestration_name: Some("Orch".to_owned()),
-        orchestration_version: Some("1.0.0".to_owned()),
+        orchestration_name: Some(NAME.to_owned()),
+        orchestration_version: Some(VERSION.to_owned()),
         ..ExecutionMetadata::default()
     }
 }
@@ -281,7 +238,7 @@ pub(crate) async fn finish(store: &dyn Provider, instance: &str, status: &str) {
 }
 
 /// Which life of the instance is stored.
-pub(crate) async fn life(store: &dyn Provider, instance: &str) -> Incarnation {
+pub(crate) async fn incarnation(store: &dyn Provider, instance: &str) -> Incarnation {
     send(store, raised(instance, "who are you")).await;
     let claim = TurnClaim::new(1, LEASE, NO_WAIT);
     let turn = store.claim_turns(claim).await.unwrap().remove(0);

@@ -154,7 +154,7 @@ async fn a_history_the_caller_holds_is_confirmed_and_not_loaded() {
     }
     let (store, _clock) = store_with_clock().await;
     create(&store, "a").await;
-    let incarnation = life(&store, "a").await;
+    let incarnation = incarnation(&store, "a").await;
     for (last_event_id, is_current, events) in [(1, true, 0), (7, false, 1)] {
         send(&store, raised("a", "x")).await;
         let held = CachedHistory {

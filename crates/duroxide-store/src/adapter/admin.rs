@@ -153,11 +153,11 @@ impl<S: EventStore + 'static> ProviderAdmin for StoreProvider<S> {
 
     async fn restore_instance(
         &self,
-        told: &InstanceSnapshot,
+        wanted: &InstanceSnapshot,
         closed: Option<&str>,
     ) -> Answer<Option<Restoring>> {
         let _one_at_a_time = self.requeue.lock().await;
-        let restored = snapshot::restore(&*self.store, told, closed).await;
+        let restored = snapshot::restore(&*self.store, wanted, closed).await;
         at("restore_instance", restored).map(Some)
     }
 

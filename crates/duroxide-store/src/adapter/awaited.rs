@@ -43,14 +43,14 @@ pub(super) fn key_of(item: &WorkItem) -> Option<String> {
 /// The message that fails the operation that waits for an unreadable one; `None` if none waits.
 pub(super) fn instead_of(message: &Message, reason: &str) -> Option<WorkItem> {
     let key = message.key.as_deref()?;
-    told(message, key, reason)
+    failure_for(message, key, reason)
 }
 
-fn told(message: &Message, key: &str, reason: &str) -> Option<WorkItem> {
+fn failure_for(message: &Message, key: &str, reason: &str) -> Option<WorkItem> {
     let instance = message.group.clone();
     let details = ErrorDetails::Infrastructure {
         operation: "read_message".to_owned(),
-        message: format!("what was stored cannot be read and was set aside: {reason}"),
+        message: format!("what was stored cannot be read and was kept as a dead letter: {reason}"),
         retryable: false,
     };
     let mut parts = key.splitn(4, '/');

@@ -68,15 +68,15 @@ pub(super) async fn claim<S: EventStore>(store: &S, claim: Claim) -> Result<Vec<
         guards: vec![is(None)],
         ..claim
     };
-    told(store, store.claim(guarded).await).await
+    open_or_closed(store, store.claim(guarded).await).await
 }
 
 /// Commits a batch, unless the store is closed.
 pub(super) async fn commit<S: EventStore>(store: &S, batch: Batch) -> Result<Vec<u64>> {
-    told(store, store.commit(batch.guarded_by(is(None))).await).await
+    open_or_closed(store, store.commit(batch.guarded_by(is(None))).await).await
 }
 
-/// Gives a lease back, unless the store is closed: then it lapses by itself, and what was claimed stays as it is told.
+/// Gives a lease back, unless the store is closed: then it lapses by itself, and what was claimed stays as a reader sees it.
 pub(super) async fn release<S: EventStore>(
     store: &S,
     lease: &LeaseToken,
@@ -91,8 +91,8 @@ pub(super) async fn release<S: EventStore>(
     commit(store, Batch::of([release])).await.map(drop)
 }
 
-/// A conflict may mean that the store is closed.
-async fn told<S: EventStore, T>(
+/// A conflict may mean that the store is closed: then the error says so.
+async fn open_or_closed<S: EventStore, T>(
     store: &S,
     result: std::result::Result<T, StoreError>,
 ) -> Result<T> {

@@ -1,7 +1,7 @@
 //! Dead letters: written together with the removal of the message, listed for operators.
 
 use duroxide_core::WorkItem;
-use duroxide_core::provider::{DeadLetter, Incarnation, LetterOrigin, Requeue};
+use duroxide_core::provider::{DeadLetter, DeadLetterOrigin, Incarnation, Requeue};
 
 use super::error::{Error, Result};
 use super::names::{self, DEAD, INSTANCES, TURNS, WORK};
@@ -16,16 +16,16 @@ pub(super) fn keep(
     queue: &Queue,
     message: &Message,
     reason: &str,
-    origin: LetterOrigin,
+    origin: DeadLetterOrigin,
 ) -> Result<Operation> {
     let row = DeadRow {
         queue: queue.name.to_string(),
         instance: Some(message.group.clone()),
         payload: String::from_utf8_lossy(&message.payload).into_owned(),
         reason: reason.to_owned(),
-        life: origin.life.map(Incarnation::to_stored),
+        incarnation: origin.incarnation.map(Incarnation::to_stored),
         answered: origin.answered,
-        set_aside_at: None,
+        dead_lettered_at_ms: None,
     };
     tracing::warn!(
         target: "duroxide::providers::store",
@@ -40,13 +40,13 @@ pub(super) fn keep(
 
 /// What is known of a message by itself: its stamp names the life it is for. The stamp of a start names its sender
 /// instead.
-pub(super) fn stamped(message: &Message) -> LetterOrigin {
+pub(super) fn stamped(message: &Message) -> DeadLetterOrigin {
     let is_start = message
         .key
         .as_deref()
         .is_some_and(|key| key.starts_with("start/"));
-    LetterOrigin {
-        life: token::life_of(message.stamp).filter(|_| !is_start),
+    DeadLetterOrigin {
+        incarnation: token::incarnation_of(message.stamp).filter(|_| !is_start),
         answered: false,
     }
 }
@@ -65,12 +65,12 @@ pub(super) fn instead_of(message: &Message, reason: &str) -> Result<Option<Opera
     }))
 }
 
-/// Puts the message of a letter back into its queue; judged by what the instance is at that moment.
+/// Puts the message of a dead letter back into its queue; judged by what the instance is at that moment.
 ///
 /// The caller lets one requeue run at a time: a batch cannot make sure that a message exists.
 pub(super) async fn requeue<S: EventStore>(store: &S, id: u64) -> Result<Requeue> {
     let Some(kept) = find(store, id).await? else {
-        return Ok(Requeue::NoSuchLetter);
+        return Ok(Requeue::NoSuchDeadLetter);
     };
     let row: DeadRow = rows::decode(&kept.payload, || format!("dead letter {id}"))?;
     let item: WorkItem = match serde_json::from_str(&row.payload) {
@@ -86,10 +86,10 @@ pub(super) async fn requeue<S: EventStore>(store: &S, id: u64) -> Result<Requeue
         let living = stored
             .as_deref()
             .and_then(|row| InstanceRow::read(row).ok());
-        if let Some(why) = origin.refusal(&item, living.and_then(|row| row.life())) {
+        if let Some(why) = origin.refusal(&item, living.and_then(|row| row.incarnation())) {
             return Ok(Requeue::Refused { why });
         }
-        let stamp = token::stamp_of(origin.life);
+        let stamp = token::stamp_of(origin.incarnation);
         let (queue, message) = match &item {
             WorkItem::ActivityExecute { .. } => (WORK, names::to_workers(&item)?),
             _ => (TURNS, names::to_instance(&item, Visible::Now)?),
@@ -147,7 +147,7 @@ fn read(message: &Message) -> Result<DeadLetter> {
         instance_id: row.instance,
         payload: row.payload,
         reason: row.reason,
-        set_aside_at: row.set_aside_at.unwrap_or(message.enqueued_at),
+        dead_lettered_at_ms: row.dead_lettered_at_ms.unwrap_or(message.enqueued_at),
     })
 }
 

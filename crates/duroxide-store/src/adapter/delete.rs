@@ -18,7 +18,7 @@ use crate::{EventStore, StoreError};
 
 /// How often a deletion is planned again because the data changed.
 pub(super) const TRIES: usize = 16;
-/// Instances a bulk call looks at, unless told otherwise.
+/// Instances a bulk call looks at, unless the caller sets another limit.
 const DEFAULT_LIMIT: u32 = 1000;
 
 pub(super) async fn run<S: EventStore>(
@@ -29,7 +29,7 @@ pub(super) async fn run<S: EventStore>(
     run_if(store, ids, force, |_| true).await
 }
 
-/// Deletes these instances if each is as it should be when it goes; one that is not is told as running.
+/// Deletes these instances if each is as it should be when it goes; one that is not is reported as running.
 async fn run_if<S: EventStore>(
     store: &S,
     ids: &[String],
@@ -85,7 +85,7 @@ pub(super) async fn finished_tree<S: EventStore>(store: &S, root: &str) -> Resul
     Err(Error::Contended(format!("the tree of {root} grows")))
 }
 
-/// A little longer after each try, so that what is busy comes to rest.
+/// A little longer after each try, so that what is busy can end.
 pub(super) async fn pause(tried: usize) {
     let ms = 1_u64 << tried.min(6);
     tokio::time::sleep(std::time::Duration::from_millis(ms)).await;
@@ -142,12 +142,12 @@ impl Found {
                 unborn: Vec::new(),
             };
             // In a store without incarnations the parent's life of a child is unknown.
-            let mut life = found.instance.as_ref().and_then(InstanceRow::life);
+            let mut incarnation = found.instance.as_ref().and_then(InstanceRow::incarnation);
             if Defect::UnbornOutlivesParent.is_on() || Defect::OtherLifeAccepted.is_on() {
-                life = None;
+                incarnation = None;
             }
-            if let Some(life) = life {
-                found.unborn = unborn::of(store, id, life).await?;
+            if let Some(incarnation) = incarnation {
+                found.unborn = unborn::of(store, id, incarnation).await?;
             }
             if found.current.is_none() && found.executions > 0 {
                 let executions = super::read::executions(store, id).await?;
@@ -159,10 +159,11 @@ impl Found {
     }
 
     fn check(&self, ids: &BTreeSet<&String>, force: bool) -> Result<()> {
-        let life = self.instance.as_ref().and_then(InstanceRow::life);
+        let incarnation = self.instance.as_ref().and_then(InstanceRow::incarnation);
         let mut own = self.children.iter();
-        let left_out =
-            |child: &&Entry| names::is_child(&child.value, life) && !ids.contains(&child.key);
+        let left_out = |child: &&Entry| {
+            names::is_child(&child.value, incarnation) && !ids.contains(&child.key)
+        };
         if let Some(child) = own.find(left_out) {
             return Err(Error::WouldOrphan {
                 parent: self.id.clone(),

@@ -254,9 +254,9 @@ async fn member<S: EventStore>(store: &S, instance: &str) -> Result<Option<Insta
 
 pub(super) async fn children<S: EventStore>(store: &S, instance: &str) -> Result<Vec<String>> {
     let row = member(store, instance).await?;
-    let life = row.and_then(|row| row.life());
+    let incarnation = row.and_then(|row| row.incarnation());
     let entries = store.entries(&names::children(instance)).await?.into_iter();
-    let own = entries.filter(|entry| names::is_child(&entry.value, life));
+    let own = entries.filter(|entry| names::is_child(&entry.value, incarnation));
     Ok(own.map(|entry| entry.key).collect())
 }
 
@@ -272,10 +272,10 @@ pub(super) async fn living_parent<S: EventStore>(
     store: &S,
     row: InstanceRow,
 ) -> Result<Option<String>> {
-    let (Some(parent), Some(life)) = (&row.parent, row.parent_life()) else {
+    let (Some(parent), Some(incarnation)) = (&row.parent, row.parent_incarnation()) else {
         return Ok(row.parent);
     };
     let found = member(store, parent).await?;
-    let lives = found.is_some_and(|found| found.life() == Some(life));
+    let lives = found.is_some_and(|found| found.incarnation() == Some(incarnation));
     Ok(row.parent.filter(|_| lives))
 }

@@ -78,10 +78,11 @@ pub(super) fn version(version: &Version) -> String {
         "{:020}.{:020}.{:020}",
         version.major, version.minor, version.patch
     );
-    match version.pre.is_empty() {
+    if version.pre.is_empty() {
         // A release comes after all its pre-releases.
-        true => text.push('~'),
-        false => parts(&mut text, '-', version.pre.as_str()),
+        text.push('~')
+    } else {
+        parts(&mut text, '-', version.pre.as_str())
     }
     if !version.build.is_empty() {
         parts(&mut text, '+', version.build.as_str());

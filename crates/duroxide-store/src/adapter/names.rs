@@ -74,7 +74,9 @@ pub(super) fn asked(instance: &str) -> String {
 
 /// Content of a child's entry: which life of the parent started it.
 pub(super) fn child_value(parent: Option<Incarnation>) -> Vec<u8> {
-    parent.map_or_else(Vec::new, |life| life.to_stored().to_string().into_bytes())
+    parent.map_or_else(Vec::new, |incarnation| {
+        incarnation.to_stored().to_string().into_bytes()
+    })
 }
 
 /// Whether a child with this entry was started by this life of the parent. Entries of earlier releases name none.

@@ -40,15 +40,15 @@ pub(super) async fn run<S: EventStore>(store: &S, instance: &str) -> Result<Pend
     Ok(PendingWork {
         now_ms,
         turn_leased_until_ms,
-        messages: messages.iter().map(told_message).collect(),
+        messages: messages.iter().map(pending_message).collect(),
         activities: activities
             .iter()
-            .filter_map(|message| told_activity(message, &leases))
+            .filter_map(|message| pending_activity(message, &leases))
             .collect(),
     })
 }
 
-fn told_message(message: &Message) -> PendingMessage {
+fn pending_message(message: &Message) -> PendingMessage {
     let item = serde_json::from_slice::<WorkItem>(&message.payload).ok();
     let begins = item.as_ref().and_then(WorkItem::begins);
     PendingMessage {
@@ -63,7 +63,7 @@ fn told_message(message: &Message) -> PendingMessage {
 }
 
 /// An activity by its key, which is there whether its content decodes or not.
-fn told_activity(message: &Message, leases: &[Lease]) -> Option<PendingActivity> {
+fn pending_activity(message: &Message, leases: &[Lease]) -> Option<PendingActivity> {
     let (execution_id, activity_id) = names::parse_activity_key(message.key.as_deref()?)?;
     let lease = leases
         .iter()

@@ -151,10 +151,14 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
         at("ack_orchestration_item", committed)
     }
 
-    async fn ack_holding_letters(&self, lock_token: &str, writes: TurnWrites) -> Answer<bool> {
-        let turn = Turn::of(lock_token, writes).holding_letters();
+    async fn ack_holding_queue_messages(
+        &self,
+        lock_token: &str,
+        writes: TurnWrites,
+    ) -> Answer<bool> {
+        let turn = Turn::of(lock_token, writes).holding_queue_messages();
         let committed = turn::commit::run(self, turn).await;
-        at("ack_holding_letters", committed)?;
+        at("ack_holding_queue_messages", committed)?;
         Ok(true)
     }
 
@@ -337,14 +341,14 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
         at("last_heartbeat", said)
     }
 
-    async fn set_aside_messages(
+    async fn dead_letter_messages(
         &self,
         lock_token: &str,
         positions: &[usize],
         reason: &str,
     ) -> Answer<bool> {
-        let aside = turn::set_aside::run(&*self.store, lock_token, positions, reason).await;
-        at("set_aside_messages", aside).map(|()| true)
+        let moved = turn::dead_letter::run(&*self.store, lock_token, positions, reason).await;
+        at("dead_letter_messages", moved).map(|()| true)
     }
 
     async fn rest_orchestration_item(
@@ -358,9 +362,9 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
         at("rest_orchestration_item", rested).map(|()| true)
     }
 
-    async fn set_aside_work_item(&self, token: &str, reason: &str) -> Answer<bool> {
-        let aside = work::set_aside_claimed(&*self.store, token, reason).await;
-        at("set_aside_work_item", aside).map(|()| true)
+    async fn dead_letter_work_item(&self, token: &str, reason: &str) -> Answer<bool> {
+        let moved = work::dead_letter_claimed(&*self.store, token, reason).await;
+        at("dead_letter_work_item", moved).map(|()| true)
     }
 
     async fn read_outcome(&self, instance: &str) -> Answer<Option<InstanceOutcome>> {

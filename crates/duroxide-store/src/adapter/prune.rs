@@ -46,10 +46,12 @@ async fn row<S: EventStore>(store: &S, instance: &str) -> Result<Vec<u8>> {
 }
 
 /// Whether two rows are of one life of the instance. The current execution only grows within a life.
-fn is_same_life(one: &[u8], other: &[u8]) -> bool {
+fn is_same_incarnation(one: &[u8], other: &[u8]) -> bool {
     one == other
         || match (InstanceRow::read(one), InstanceRow::read(other)) {
-            (Ok(one), Ok(other)) => one.life() == other.life() && one.execution <= other.execution,
+            (Ok(one), Ok(other)) => {
+                one.incarnation() == other.incarnation() && one.execution <= other.execution
+            }
             _ => false,
         }
 }
@@ -65,7 +67,7 @@ async fn step<S: EventStore>(
     let mut last = String::new();
     for tried in 0..TRIES {
         let row = row(store, instance).await?;
-        if !is_same_life(chosen_of, &row) {
+        if !is_same_incarnation(chosen_of, &row) {
             return Ok(None);
         }
         let mut operations = deletions(instance, chosen);

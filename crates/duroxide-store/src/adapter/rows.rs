@@ -1,6 +1,6 @@
 //! What the adapter keeps in entries and dead letters, as JSON. Readers ignore fields they do not know.
 
-use duroxide_core::provider::{Incarnation, LetterOrigin, OutcomeStatus};
+use duroxide_core::provider::{DeadLetterOrigin, Incarnation, OutcomeStatus};
 use duroxide_core::{ErrorDetails, Labels};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ pub(super) struct InstanceRow {
     /// Which life of the parent started it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) parent_incarnation: Option<i64>,
-    /// The last event of the current execution; 0 if it is not told.
+    /// The last event of the current execution; 0 if it is not known.
     pub(super) last_event: u64,
     /// The current execution, as in its own row but for how it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,11 +62,11 @@ impl InstanceRow {
         }
     }
 
-    pub(super) fn life(&self) -> Option<Incarnation> {
+    pub(super) fn incarnation(&self) -> Option<Incarnation> {
         self.incarnation.and_then(Incarnation::from_stored)
     }
 
-    pub(super) fn parent_life(&self) -> Option<Incarnation> {
+    pub(super) fn parent_incarnation(&self) -> Option<Incarnation> {
         self.parent_incarnation.and_then(Incarnation::from_stored)
     }
 }
@@ -127,7 +127,7 @@ impl ExecutionRow {
         }
     }
 
-    /// How it ended, as far as the row tells.
+    /// How it ended, as far as the row has it.
     pub(super) fn outcome(&self) -> Option<Outcome> {
         match &self.outcome {
             Some(raw) => serde_json::from_value(raw.clone()).ok(),
@@ -140,9 +140,13 @@ impl ExecutionRow {
 
     /// Notes how it ended; a value that is the output already is not written twice.
     pub(super) fn set_outcome(&mut self, outcome: &Outcome) -> Result<()> {
-        let told = self.status == COMPLETED
+        let is_output = self.status == COMPLETED
             && matches!(outcome, Outcome::Completed(value) if self.output.as_ref() == Some(value));
-        self.outcome = if told { None } else { Some(to_value(outcome)?) };
+        self.outcome = if is_output {
+            None
+        } else {
+            Some(to_value(outcome)?)
+        };
         Ok(())
     }
 
@@ -192,20 +196,24 @@ pub(super) struct DeadRow {
     pub(super) payload: String,
     pub(super) reason: String,
     /// The life of the instance that it was for, as far as that is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) life: Option<i64>,
+    #[serde(rename = "life", default, skip_serializing_if = "Option::is_none")]
+    pub(super) incarnation: Option<i64>,
     /// Whether the instance got a failure in its place.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) answered: bool,
     /// When it was dead-lettered, if that was in another store.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) set_aside_at: Option<u64>,
+    #[serde(
+        rename = "set_aside_at",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(super) dead_lettered_at_ms: Option<u64>,
 }
 
 impl DeadRow {
-    pub(super) fn origin(&self) -> LetterOrigin {
-        LetterOrigin {
-            life: self.life.and_then(Incarnation::from_stored),
+    pub(super) fn origin(&self) -> DeadLetterOrigin {
+        DeadLetterOrigin {
+            incarnation: self.incarnation.and_then(Incarnation::from_stored),
             answered: self.answered,
         }
     }
@@ -233,4 +241,21 @@ pub(super) fn decode<T: DeserializeOwned>(
         what: what(),
         reason: error.to_string(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Stores hold rows of earlier builds.
+    #[test]
+    fn a_dead_letter_is_written_as_it_was_read() {
+        let text = r#"{"queue":"work","instance":"i","payload":"{}","reason":"r","life":7,"set_aside_at":4}"#;
+        let row: DeadRow = decode(text.as_bytes(), String::new).unwrap();
+        assert_eq!(
+            (row.incarnation, row.dead_lettered_at_ms),
+            (Some(7), Some(4))
+        );
+        assert_eq!(encode(&row).unwrap(), text.as_bytes());
+    }
 }

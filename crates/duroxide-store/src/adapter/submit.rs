@@ -27,7 +27,7 @@ pub(super) async fn run<S: EventStore>(store: &S, submission: &Submission) -> Re
         }
         let step = submission.step(found);
         if step == Step::Nothing {
-            if found == Standing::Unknown && !hold(store, guards).await? {
+            if found == Standing::Unknown && !guards_hold(store, guards).await? {
                 // Its first turn was committed between the look at its row and the one at its queue.
                 last = format!("{id} began meanwhile");
                 delete::pause(tried).await;
@@ -68,12 +68,12 @@ pub(super) async fn run<S: EventStore>(store: &S, submission: &Submission) -> Re
     Err(Error::Contended(last))
 }
 
-/// What has an id.
+/// What was found under an id.
 struct Look {
     found: Standing,
-    /// What makes sure that it still has.
+    /// They fail the batch if that has changed since.
     guards: Vec<Guard>,
-    /// What is queued for it, if that was looked at.
+    /// The messages that are queued for it, if that was read.
     queued: Vec<Message>,
 }
 
@@ -87,8 +87,8 @@ impl Look {
     }
 }
 
-/// Whether what was read one after the other is so at one moment.
-async fn hold<S: EventStore>(store: &S, guards: Vec<Guard>) -> Result<bool> {
+/// Whether all guards hold at one moment: what they guard was read one after the other.
+async fn guards_hold<S: EventStore>(store: &S, guards: Vec<Guard>) -> Result<bool> {
     let batch = Batch {
         guards,
         ..Batch::default()

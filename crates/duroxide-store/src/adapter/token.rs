@@ -13,9 +13,9 @@ pub(super) struct TurnToken<'t> {
     pub(super) lease: LeaseToken,
     pub(super) instance: &'t str,
     /// The life that the commit gives the instance if it has none yet.
-    pub(super) life: Option<Incarnation>,
-    /// The life of the parent that sent the first start, as far as the start tells.
-    pub(super) parent_life: Option<Incarnation>,
+    pub(super) incarnation: Option<Incarnation>,
+    /// The life of the parent that sent the first start, as far as the start says.
+    pub(super) parent_incarnation: Option<Incarnation>,
     /// The operations that the claimed starts are for, if there is more than one start.
     pub(super) askers: Vec<Asker>,
 }
@@ -26,15 +26,18 @@ pub(super) struct Asker {
     pub(super) parent: String,
     pub(super) execution: u64,
     pub(super) id: u64,
-    pub(super) life: Option<Incarnation>,
+    pub(super) incarnation: Option<Incarnation>,
 }
 
 impl Asker {
     /// Parents have any characters, so their length stands before them.
     fn write(&self) -> String {
-        let life = self.life.map_or(0, Incarnation::to_stored);
+        let incarnation = self.incarnation.map_or(0, Incarnation::to_stored);
         let (length, parent) = (self.parent.len(), &self.parent);
-        format!("{}.{}.{life}.{length}.{parent}", self.execution, self.id)
+        format!(
+            "{}.{}.{incarnation}.{length}.{parent}",
+            self.execution, self.id
+        )
     }
 
     /// The first of these, and what follows it.
@@ -42,14 +45,14 @@ impl Asker {
         let mut parts = text.splitn(5, '.');
         let execution = parts.next()?.parse().ok()?;
         let id = parts.next()?.parse().ok()?;
-        let life = Incarnation::from_stored(parts.next()?.parse().ok()?);
+        let incarnation = Incarnation::from_stored(parts.next()?.parse().ok()?);
         let length = parts.next()?.parse().ok()?;
         let (parent, rest) = parts.next()?.split_at_checked(length)?;
         let asker = Self {
             parent: parent.to_owned(),
             execution,
             id,
-            life,
+            incarnation,
         };
         Some((asker, rest))
     }
@@ -58,10 +61,12 @@ impl Asker {
 impl<'t> TurnToken<'t> {
     /// The lease may hold any characters, so its length stands before it.
     pub(super) fn write(&self) -> String {
-        let number = |life: Option<Incarnation>| life.map_or(0, Incarnation::to_stored);
-        let (life, parent_life) = (number(self.life), number(self.parent_life));
+        let number =
+            |incarnation: Option<Incarnation>| incarnation.map_or(0, Incarnation::to_stored);
+        let (incarnation, parent_incarnation) =
+            (number(self.incarnation), number(self.parent_incarnation));
         let (askers, lease) = (self.askers.len(), self.lease.as_str());
-        let mut token = format!("{life}:{parent_life}:{askers}:");
+        let mut token = format!("{incarnation}:{parent_incarnation}:{askers}:");
         for asker in &self.askers {
             token.push_str(&asker.write());
         }
@@ -75,8 +80,8 @@ impl<'t> TurnToken<'t> {
 
     fn try_parse(token: &'t str) -> Option<Self> {
         let mut parts = token.splitn(4, ':');
-        let life = Incarnation::from_stored(parts.next()?.parse().ok()?);
-        let parent_life = Incarnation::from_stored(parts.next()?.parse().ok()?);
+        let incarnation = Incarnation::from_stored(parts.next()?.parse().ok()?);
+        let parent_incarnation = Incarnation::from_stored(parts.next()?.parse().ok()?);
         let count: usize = parts.next()?.parse().ok()?;
         let mut rest = parts.next()?;
         let mut askers = Vec::new();
@@ -90,26 +95,26 @@ impl<'t> TurnToken<'t> {
         Some(Self {
             lease: LeaseToken::new(lease),
             instance: instance.strip_prefix(':')?,
-            life,
-            parent_life,
+            incarnation,
+            parent_incarnation,
             askers,
         })
     }
 }
 
 /// A life that no instance has had before.
-pub(super) fn new_life() -> Incarnation {
+pub(super) fn new_incarnation() -> Incarnation {
     let (bits, _) = uuid::Uuid::new_v4().as_u64_pair();
     Incarnation::from_random(bits)
 }
 
 /// As it travels in a message's stamp.
-pub(super) fn stamp_of(life: Option<Incarnation>) -> Option<u64> {
-    life.map(|life| life.to_stored().cast_unsigned())
+pub(super) fn stamp_of(incarnation: Option<Incarnation>) -> Option<u64> {
+    incarnation.map(|incarnation| incarnation.to_stored().cast_unsigned())
 }
 
 /// From a message's stamp.
-pub(super) fn life_of(stamp: Option<u64>) -> Option<Incarnation> {
+pub(super) fn incarnation_of(stamp: Option<u64>) -> Option<Incarnation> {
     stamp.and_then(|stamp| Incarnation::from_stored(stamp.cast_signed()))
 }
 
@@ -117,12 +122,12 @@ pub(super) fn life_of(stamp: Option<u64>) -> Option<Incarnation> {
 mod tests {
     use super::*;
 
-    fn asker(parent: &str, life: Option<Incarnation>) -> Asker {
+    fn asker(parent: &str, incarnation: Option<Incarnation>) -> Asker {
         Asker {
             parent: parent.to_owned(),
             execution: 1,
             id: 7,
-            life,
+            incarnation,
         }
     }
 
@@ -133,9 +138,9 @@ mod tests {
                 let token = TurnToken {
                     lease: LeaseToken::new(lease),
                     instance,
-                    life: Some(new_life()),
-                    parent_life: None,
-                    askers: vec![asker("p.1:", None), asker("", Some(new_life()))],
+                    incarnation: Some(new_incarnation()),
+                    parent_incarnation: None,
+                    askers: vec![asker("p.1:", None), asker("", Some(new_incarnation()))],
                 };
                 assert_eq!(TurnToken::parse(&token.write()).ok(), Some(token.clone()));
             }

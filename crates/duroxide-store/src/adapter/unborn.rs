@@ -49,7 +49,7 @@ impl Unborn {
 pub(super) async fn of<S: EventStore>(
     store: &S,
     instance: &str,
-    life: Incarnation,
+    incarnation: Incarnation,
 ) -> Result<Vec<Unborn>> {
     let asked_for = asked_for(store, instance).await?;
     let queries = asked_for.iter().flat_map(|id| {
@@ -79,7 +79,7 @@ pub(super) async fn of<S: EventStore>(
         let starts: Vec<&Message> = messages.iter().filter(is_start).collect();
         let own = starts
             .iter()
-            .filter(|m| token::life_of(m.stamp) == Some(life));
+            .filter(|m| token::incarnation_of(m.stamp) == Some(incarnation));
         let own: Vec<u64> = own.map(|message| message.id).collect();
         if !own.is_empty() {
             let is_alone = own.len() == starts.len();

@@ -2,7 +2,7 @@
 
 use duroxide_core::WorkItem;
 use duroxide_core::provider::{
-    ClaimedWork, LetterOrigin, ScheduledActivityIdentifier, TagFilter, WorkClaim,
+    ClaimedWork, DeadLetterOrigin, ScheduledActivityIdentifier, TagFilter, WorkClaim,
 };
 use tokio::time::Instant;
 
@@ -61,12 +61,12 @@ async fn decode<S: EventStore>(store: &S, claimed: Vec<Claimed>) -> Result<Vec<C
                     item,
                     lock_token: one.token.to_string(),
                     attempt_count: message.attempts,
-                    incarnation: token::life_of(message.stamp),
+                    incarnation: token::incarnation_of(message.stamp),
                 }),
                 Err(error) => {
                     let reason = error.to_string();
-                    let aside = set_aside(store, &one.token, message, &reason).await;
-                    if let Err(error) = aside {
+                    let moved = dead_letter(store, &one.token, message, &reason).await;
+                    if let Err(error) = moved {
                         tracing::warn!(target: "duroxide::providers::store", %error, "an activity could not be dead-lettered");
                         let _ = closing::release(store, &one.token, After::Now, true).await;
                         failed = Some(error);
@@ -82,7 +82,7 @@ async fn decode<S: EventStore>(store: &S, claimed: Vec<Claimed>) -> Result<Vec<C
 }
 
 /// Keeps a claimed item as a dead letter, because its worker can do nothing with it.
-pub(super) async fn set_aside_claimed<S: EventStore>(
+pub(super) async fn dead_letter_claimed<S: EventStore>(
     store: &S,
     token: &str,
     reason: &str,
@@ -109,7 +109,7 @@ pub(super) async fn set_aside_claimed<S: EventStore>(
 
 /// Keeps a message as a dead letter and fails the activity, so that its instance does not wait for ever. The release
 /// fences the batch, see `turn::claim`.
-async fn set_aside<S: EventStore>(
+async fn dead_letter<S: EventStore>(
     store: &S,
     lease: &LeaseToken,
     message: &Message,
@@ -121,7 +121,7 @@ async fn set_aside<S: EventStore>(
         forgive: true,
     };
     let instead = dead_letters::instead_of(message, reason)?;
-    let origin = LetterOrigin {
+    let origin = DeadLetterOrigin {
         answered: instead.is_some(),
         ..dead_letters::stamped(message)
     };

@@ -315,10 +315,7 @@ pub async fn an_owner_takes_a_bounded_number_of_new_keys(harness: &impl Harness)
 pub async fn a_backlog_tells_what_is_ready_by_kind(harness: &impl Harness) {
     for queue in [GROUPS, SINGLES] {
         let desk = Desk::new(harness, queue.clone());
-        let count = |n: u64| match queue == GROUPS {
-            true => 1,
-            false => n,
-        };
+        let count = |n: u64| if queue == GROUPS { 1 } else { n };
         desk.put_message(lead("a", "1", "x")).await;
         pass_ms(harness, 10).await;
         desk.put_message(lead("b", "2", "y")).await;

@@ -56,9 +56,10 @@ pub async fn a_message_is_selected_by_its_label(harness: &impl Harness) {
         let named = Labels::of(labels.iter().copied().flatten());
         Claim {
             max: 9,
-            labels: match labels.contains(&None) {
-                true => named.or_none(),
-                false => named,
+            labels: if labels.contains(&None) {
+                named.or_none()
+            } else {
+                named
             },
             ..desk.ask()
         }

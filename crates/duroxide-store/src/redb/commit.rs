@@ -114,9 +114,10 @@ fn check_undisturbed(tables: &Tables<'_>, token: &LeaseToken, now_ms: u64) -> Re
         return Ok(());
     }
     let group = group::load(tables, queue, name)?;
-    match group::is_undisturbed(tables, queue, name, &group, now_ms)? {
-        true => Ok(()),
-        false => Err(StoreError::Conflict(format!("group of {token} is stirred")).into()),
+    if group::is_undisturbed(tables, queue, name, &group, now_ms)? {
+        Ok(())
+    } else {
+        Err(StoreError::Conflict(format!("group of {token} is stirred")).into())
     }
 }
 
@@ -342,17 +343,19 @@ fn apply_to_lease(
     match operation {
         Operation::Renew { lease_ms, .. } => {
             lease.until_ms = later_ms(now_ms, *lease_ms);
-            match grouped {
-                true => grouped::renew(tables, token, &lease, now_ms)?,
-                false => single::renew(tables, token, &lease, now_ms)?,
+            if grouped {
+                grouped::renew(tables, token, &lease, now_ms)?
+            } else {
+                single::renew(tables, token, &lease, now_ms)?
             }
             Ok(1)
         }
         Operation::Release { after, forgive, .. } => {
             wake.insert(lease.queue.clone());
-            match grouped {
-                true => grouped::release(tables, token, &lease, *after, *forgive, now_ms),
-                false => single::release(tables, token, &lease, *after, *forgive, now_ms),
+            if grouped {
+                grouped::release(tables, token, &lease, *after, *forgive, now_ms)
+            } else {
+                single::release(tables, token, &lease, *after, *forgive, now_ms)
             }
         }
         _ if grouped => {

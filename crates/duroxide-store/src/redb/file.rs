@@ -181,13 +181,14 @@ fn open_file(path: &Path, opening: Opening) -> io::Result<OsFile> {
     options.read(true).write(true);
     options.create(opening == Opening::First).truncate(false);
     let file = options.open(path)?;
-    match opening == Opening::Again && file.metadata()?.len() == 0 {
-        true => Err(io::Error::other("the file is empty")),
-        false => Ok(file),
+    if opening == Opening::Again && file.metadata()?.len() == 0 {
+        Err(io::Error::other("the file is empty"))
+    } else {
+        Ok(file)
     }
 }
 
-/// Which file was opened, where the operating system tells.
+/// Which file was opened, where the operating system shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity(Option<(u64, u64)>);
 
@@ -205,9 +206,10 @@ impl Identity {
     }
 
     fn expect_as_before(self, first: Option<&Self>) -> io::Result<()> {
-        match first.is_none_or(|first| *first == self) {
-            true => Ok(()),
-            false => Err(io::Error::other("another file lies at the path")),
+        if first.is_none_or(|first| *first == self) {
+            Ok(())
+        } else {
+            Err(io::Error::other("another file lies at the path"))
         }
     }
 }
@@ -250,9 +252,10 @@ fn prepare(db: &Database, opening: Opening) -> Result<()> {
         kill::point("after_schema");
         return Ok(());
     }
-    let format = match names.iter().any(|name| name == "numbers") {
-        true => format_of(&txn)?,
-        false => None,
+    let format = if names.iter().any(|name| name == "numbers") {
+        format_of(&txn)?
+    } else {
+        None
     };
     if format == Some(FORMAT_WITHOUT_DISCARDED) {
         return upgrade(txn);
@@ -283,8 +286,8 @@ fn upgrade(txn: WriteTransaction) -> Result<()> {
 /// How late it was at one of the last writes.
 pub(super) fn time_of(db: &Database) -> Result<u64> {
     let numbers = db.begin_read()?.open_table(numbers())?;
-    let told = numbers.get(CLOCK)?;
-    Ok(told.map_or(0, |told| told.value()))
+    let stored = numbers.get(CLOCK)?;
+    Ok(stored.map_or(0, |stored| stored.value()))
 }
 
 fn format_of(txn: &WriteTransaction) -> Result<Option<u64>> {

@@ -341,9 +341,10 @@ fn find_place(
         None => 0,
     };
     let first = first_due(tables, queue, name, 0)?;
-    let follower = match group.holds {
-        true => None,
-        false => first_follower(tables, queue, name)?,
+    let follower = if group.holds {
+        None
+    } else {
+        first_follower(tables, queue, name)?
     };
     if first.is_none() && follower.is_none() {
         return Ok(());

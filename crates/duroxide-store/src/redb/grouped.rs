@@ -57,12 +57,11 @@ pub(super) fn claim(
         claimed.extend(take(tables, queue, &name, claim, now_ms)?);
         heads.extend(head(tables, line, claim, now_ms)?);
     }
-    Ok(match claimed.is_empty() {
-        true => {
-            let due_ms = due_ms(tables, claim)?;
-            (Attempt::Nothing { due_ms }, promoted)
-        }
-        false => (Attempt::Found(claimed), true),
+    Ok(if claimed.is_empty() {
+        let due_ms = due_ms(tables, claim)?;
+        (Attempt::Nothing { due_ms }, promoted)
+    } else {
+        (Attempt::Found(claimed), true)
     })
 }
 

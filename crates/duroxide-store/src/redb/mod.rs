@@ -144,9 +144,9 @@ impl RedbStore {
     }
 
     fn over(file: File, options: RedbOptions) -> std::result::Result<Self, StoreError> {
-        let told_ms = file.database().and_then(|db| file::time_of(&db));
-        let told_ms = told_ms.map_err(Trouble::into_store_error)?;
-        options.clock.raise_to(told_ms);
+        let stored_ms = file.database().and_then(|db| file::time_of(&db));
+        let stored_ms = stored_ms.map_err(Trouble::into_store_error)?;
+        options.clock.raise_to(stored_ms);
         let file = Arc::new(file);
         let wakeups = Arc::<Wakeups>::default();
         options.clock.attach(&wakeups);
@@ -156,7 +156,7 @@ impl RedbStore {
             wakeups: Arc::clone(&wakeups),
             durability: options.durability,
             quick_repair: options.quick_repair,
-            told_ms: Cell::new(told_ms),
+            stored_ms: Cell::new(stored_ms),
             // The process before may have ended in the middle of it.
             sweeps: Cell::new(true),
         };
@@ -194,9 +194,12 @@ impl RedbStore {
         let writes = matches!(job, Job::Commit(..));
         self.inner.send(job)?;
         // The writer panicked with the job in its hands: before its commit or after it; which is not known.
-        answer.await.map_err(|_| match writes {
-            true => StoreError::Unknown(STOPPED.to_owned()),
-            false => stopped(),
+        answer.await.map_err(|_| {
+            if writes {
+                StoreError::Unknown(STOPPED.to_owned())
+            } else {
+                stopped()
+            }
         })?
     }
 }

@@ -55,9 +55,10 @@ pub(super) fn claim(
         let next = first_of(tables, queue, &bucket)?;
         heads.extend(next.map(|id| Reverse((id, bucket))));
     }
-    Ok(match claimed.is_empty() {
-        true => (Attempt::Nothing { due_ms }, promoted),
-        false => (Attempt::Found(claimed), true),
+    Ok(if claimed.is_empty() {
+        (Attempt::Nothing { due_ms }, promoted)
+    } else {
+        (Attempt::Found(claimed), true)
     })
 }
 

@@ -49,9 +49,10 @@ impl Disk {
     }
 
     fn write<T>(&self, act: impl FnOnce(&InMemoryBackend) -> io::Result<T>) -> io::Result<T> {
-        match counted_down(&self.failures) {
-            true => Err(io::Error::other("no space left")),
-            false => self.on(act),
+        if counted_down(&self.failures) {
+            Err(io::Error::other("no space left"))
+        } else {
+            self.on(act)
         }
     }
 }

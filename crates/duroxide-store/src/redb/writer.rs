@@ -35,8 +35,8 @@ const GROUP_MAX: usize = 512;
 /// Longest time for which a relaxed commit stays in memory only.
 const FLUSH_AFTER: Duration = Duration::from_millis(50);
 
-/// How far the time that the file tells may be behind.
-const TELL_TIME_MS: u64 = 1_000;
+/// How far the time that the file has may be behind.
+const STORE_TIME_EVERY_MS: u64 = 1_000;
 
 /// Shortest and longest pause between two tries to open the file again.
 const REOPEN_PAUSE: Duration = Duration::from_millis(20);
@@ -88,7 +88,7 @@ pub(super) struct Writer {
     pub(super) durability: Durability,
     pub(super) quick_repair: bool,
     /// The time that the file keeps for the process that opens it next.
-    pub(super) told_ms: Cell<u64>,
+    pub(super) stored_ms: Cell<u64>,
     /// Whether deleted events may be left in the file.
     pub(super) sweeps: Cell<bool>,
 }
@@ -165,8 +165,8 @@ impl Writer {
         })
     }
 
-    /// Opens the file again, as often as it takes; jobs that come meanwhile hear that they may try again. Returns
-    /// whether anybody still needs it.
+    /// Opens the file again, as often as it takes; jobs that come meanwhile get a retryable error. Returns
+    /// whether a handle to the store is left.
     fn recover(&self, jobs: &Receiver<Job>) -> bool {
         let mut pause = REOPEN_PAUSE;
         loop {
@@ -242,18 +242,16 @@ impl Writer {
                 for (job, done) in jobs.into_iter().zip(done) {
                     job.answer(done);
                 }
-                match written {
-                    true => Went::Wrote,
-                    false => Went::Read,
-                }
+                if written { Went::Wrote } else { Went::Read }
             }
             Err(given_up) if given_up.trouble.needs_reopening() => {
                 let unknown = given_up.at_commit;
                 let text = given_up.trouble.into_store_error().to_string();
                 for job in jobs {
-                    let error = match unknown && matches!(job, Job::Commit(..)) {
-                        true => StoreError::Unknown(text.clone()),
-                        false => StoreError::Retryable(text.clone()),
+                    let error = if unknown && matches!(job, Job::Commit(..)) {
+                        StoreError::Unknown(text.clone())
+                    } else {
+                        StoreError::Retryable(text.clone())
                     };
                     job.answer(Done::Refused(error));
                 }
@@ -302,9 +300,10 @@ impl Writer {
         let step = || -> Result<bool> {
             let txn = self.begin()?;
             let found = discarded::sweep(&mut Tables::of(&txn))?;
-            match found {
-                true => txn.commit()?,
-                false => txn.abort()?,
+            if found {
+                txn.commit()?
+            } else {
+                txn.abort()?
             }
             Ok(found)
         };
@@ -333,7 +332,7 @@ impl Writer {
         let mut done = Vec::with_capacity(jobs.len());
         let mut written = false;
         let now_ms = self.clock.now_ms();
-        let tells_time = now_ms >= later_ms(self.told_ms.get(), TELL_TIME_MS);
+        let stores_time = now_ms >= later_ms(self.stored_ms.get(), STORE_TIME_EVERY_MS);
         {
             let mut tables = Tables::of(&txn);
             for job in jobs {
@@ -346,9 +345,9 @@ impl Writer {
                     Err(broken) => return Err(broken.into()),
                 }
             }
-            if written && tells_time {
-                let told = tables.numbers.insert(CLOCK, now_ms);
-                told.map_err(Trouble::from)?;
+            if written && stores_time {
+                let stored = tables.numbers.insert(CLOCK, now_ms);
+                stored.map_err(Trouble::from)?;
             }
         }
         if written {
@@ -358,8 +357,8 @@ impl Writer {
                 at_commit: true,
             })?;
             kill::point("after_commit");
-            if tells_time {
-                self.told_ms.set(now_ms);
+            if stores_time {
+                self.stored_ms.set(now_ms);
             }
         } else {
             txn.abort().map_err(Trouble::from)?;

@@ -5,38 +5,16 @@ use std::time::Duration;
 use duroxide_core::provider::{
     ExecutionMetadata, Incarnation, Provider, ProviderAdmin, TagFilter, TurnClaim, TurnHistory,
 };
-use duroxide_core::{Event, EventKind, WorkItem};
+use duroxide_core::{Event, WorkItem};
 use duroxide_store::{ManualClock, MemoryProvider, MessageQueue, NewMessage, Queue, TokioClock};
+use duroxide_validation::kinds;
 
-use crate::support::start;
+use crate::support::{signal, start};
 
 const LOCK: Duration = Duration::from_secs(30);
 
-fn raised(instance: &str) -> WorkItem {
-    WorkItem::ExternalRaised {
-        instance: instance.into(),
-        name: "go".into(),
-        data: "now".into(),
-    }
-}
-
 fn started(instance: &str) -> Event {
-    Event::with_event_id(
-        1,
-        instance,
-        1,
-        None,
-        EventKind::OrchestrationStarted {
-            name: "Hello".into(),
-            version: "1.0.0".into(),
-            input: "{}".into(),
-            parent_instance: None,
-            parent_id: None,
-            parent_execution_id: None,
-            carry_forward_events: None,
-            initial_custom_status: None,
-        },
-    )
+    Event::with_event_id(1, instance, 1, None, kinds::started_as("Hello", "1.0.0"))
 }
 
 fn named() -> ExecutionMetadata {
@@ -89,7 +67,7 @@ async fn a_message_for_an_unknown_instance_waits_and_then_becomes_a_dead_letter(
     let provider = MemoryProvider::with_clock(&clock);
     let fetch = || provider.fetch_orchestration_item(LOCK, Duration::ZERO, None);
     provider
-        .enqueue_for_orchestrator(raised("ghost"), None)
+        .enqueue_for_orchestrator(signal("ghost"), None)
         .await
         .unwrap();
     provider
@@ -115,7 +93,7 @@ async fn a_message_for_an_unknown_instance_waits_and_then_becomes_a_dead_letter(
 async fn a_start_that_comes_late_gets_the_message_that_came_early() {
     let provider = MemoryProvider::with_clock(ManualClock::at(1_000));
     provider
-        .enqueue_for_orchestrator(raised("late"), None)
+        .enqueue_for_orchestrator(signal("late"), None)
         .await
         .unwrap();
     let fetch = || provider.fetch_orchestration_item(LOCK, Duration::ZERO, None);
@@ -125,12 +103,12 @@ async fn a_start_that_comes_late_gets_the_message_that_came_early() {
         .await
         .unwrap();
     let (item, _, attempts) = fetch().await.unwrap().unwrap();
-    assert_eq!(item.messages, [raised("late"), start("late")]);
+    assert_eq!(item.messages, [signal("late"), start("late")]);
     assert_eq!(attempts, 1, "the early look does not count");
 }
 
 #[tokio::test]
-async fn a_message_that_does_not_decode_is_set_aside_and_the_rest_goes_on() {
+async fn a_message_that_does_not_decode_is_dead_lettered_and_the_rest_goes_on() {
     let provider = MemoryProvider::with_clock(ManualClock::at(1_000));
     let raw = |queue: &'static str, grouped: bool| {
         let queue = if grouped {
@@ -181,19 +159,19 @@ impl duroxide_core::provider::CachedHistories for Holds {
 async fn a_current_copy_is_confirmed_and_a_stale_one_is_replaced() {
     let provider = MemoryProvider::with_clock(ManualClock::at(1_000));
     begin(&provider, "a").await;
-    let mut life = Incarnation::from_random(0);
+    let mut incarnation = Incarnation::from_random(0);
     for (held, unchanged, events) in [(7, false, 1), (1, true, 0)] {
         provider
-            .enqueue_for_orchestrator(raised("a"), None)
+            .enqueue_for_orchestrator(signal("a"), None)
             .await
             .unwrap();
         let claim = TurnClaim {
-            cached: Some(std::sync::Arc::new(Holds(held, life))),
+            cached: Some(std::sync::Arc::new(Holds(held, incarnation))),
             ..TurnClaim::new(4, LOCK, Duration::ZERO)
         };
         let turns = provider.claim_turns(claim).await.unwrap();
         assert_eq!(turns.len(), 1);
-        life = turns[0].incarnation.unwrap();
+        incarnation = turns[0].incarnation.unwrap();
         assert_eq!(turns[0].history != TurnHistory::Loaded, unchanged);
         assert_eq!(turns[0].item.history.len(), events);
         let token = &turns[0].lock_token;
@@ -238,12 +216,12 @@ async fn a_watch_notices_a_commit_made_before_the_wait() {
 }
 
 #[tokio::test]
-async fn messages_set_aside_leave_the_rest_of_the_batch_claimed() {
+async fn dead_lettered_messages_leave_the_rest_of_the_batch_claimed() {
     let provider = MemoryProvider::new();
     begin(&provider, "a").await;
     for _ in 0..3 {
         provider
-            .enqueue_for_orchestrator(raised("a"), None)
+            .enqueue_for_orchestrator(signal("a"), None)
             .await
             .unwrap();
     }
@@ -255,13 +233,13 @@ async fn messages_set_aside_leave_the_rest_of_the_batch_claimed() {
     assert_eq!(item.messages.len(), 3);
     assert!(
         provider
-            .set_aside_messages(&token, &[0, 2], "poison")
+            .dead_letter_messages(&token, &[0, 2], "poison")
             .await
             .unwrap()
     );
     assert!(
         provider
-            .set_aside_messages(&token, &[3], "poison")
+            .dead_letter_messages(&token, &[3], "poison")
             .await
             .is_err()
     );
@@ -320,7 +298,7 @@ async fn a_lease_that_lapses_at_once_is_handed_out_all_the_same() {
 async fn what_nobody_understands_is_put_away_under_a_lease_of_no_length() {
     let provider = MemoryProvider::with_clock(ManualClock::at(1_000));
     provider
-        .enqueue_for_orchestrator(raised("ghost"), None)
+        .enqueue_for_orchestrator(signal("ghost"), None)
         .await
         .unwrap();
     let broken = || NewMessage::new("a", "{}");

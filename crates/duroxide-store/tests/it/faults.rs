@@ -9,8 +9,8 @@ use duroxide_core::provider::{
 };
 use duroxide_core::{Event, EventKind, WorkItem};
 
-use crate::faulty::{Faulty, LOCK, commit, create, fetch, named, send, signal};
-use crate::support::start;
+use crate::faulty::{Faulty, LOCK, commit, create, fetch, named, send};
+use crate::support::{signal, start};
 use duroxide_store::{
     AtomicOps, Batch, ManualClock, MessageQueue, MetadataStore, NewMessage, Operation, Queue,
     StoreProvider,
@@ -232,7 +232,7 @@ async fn a_child_asked_for_while_its_parent_is_deleted_by_force_goes_with_it() {
 }
 
 #[tokio::test]
-async fn an_activity_that_cannot_be_set_aside_keeps_no_other_leased() {
+async fn an_activity_that_cannot_be_dead_lettered_keeps_no_other_leased() {
     let provider = Faulty::provider(None);
     let worker = Queue::single("worker");
     let broken = NewMessage {
@@ -263,7 +263,7 @@ async fn an_activity_that_cannot_be_set_aside_keeps_no_other_leased() {
     assert_eq!(
         letters.len(),
         1,
-        "the broken one came again and was set aside"
+        "the broken one came again and was dead-lettered"
     );
 }
 

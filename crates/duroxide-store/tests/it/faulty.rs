@@ -182,14 +182,6 @@ impl MessageQueue for Faulty {
     }
 }
 
-pub(crate) fn signal(instance: &str) -> WorkItem {
-    WorkItem::ExternalRaised {
-        instance: instance.into(),
-        name: "go".into(),
-        data: "{}".into(),
-    }
-}
-
 pub(crate) fn named(status: &str, output: &str) -> ExecutionMetadata {
     ExecutionMetadata {
         orchestration_name: Some("Hello".into()),

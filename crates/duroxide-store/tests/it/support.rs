@@ -1,17 +1,13 @@
 //! Messages that several tests send.
 
 use duroxide_core::WorkItem;
+use duroxide_validation::items;
 
 /// The start of an instance that no test runs.
 pub(crate) fn start(instance: &str) -> WorkItem {
-    WorkItem::StartOrchestration {
-        instance: instance.into(),
-        orchestration: "Hello".into(),
-        input: "{}".into(),
-        version: Some("1.0.0".into()),
-        parent_instance: None,
-        parent_id: None,
-        parent_execution_id: None,
-        execution_id: 1,
-    }
+    items::start_of(instance, "Hello", Some("1.0.0"))
+}
+
+pub(crate) fn signal(instance: &str) -> WorkItem {
+    items::signal_with(instance, "go", "{}")
 }

@@ -74,7 +74,7 @@ async fn child() {
     if moment == "while it beats" {
         let before = beats(&world).await;
         until("a beat", async || beats(&world).await > before).await;
-        // The message that was tried too often is set aside, and the orchestration goes on without it.
+        // The message that was tried too often is dead-lettered, and the orchestration goes on without it.
         if !world.client.list_dead_letters(9).await.unwrap().is_empty() {
             return;
         }

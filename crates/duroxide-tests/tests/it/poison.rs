@@ -240,8 +240,8 @@ async fn the_history_of_a_poisoned_orchestration_ends_with_its_failure() {
     forgotten.stop().await;
 }
 
-/// Takes one letter and answers with it.
-fn takes_a_letter() -> duroxide::OrchestrationRegistry {
+/// Takes one queue message and answers with it.
+fn takes_a_message() -> duroxide::OrchestrationRegistry {
     orchestrations()
         .register("o", |ctx: OrchestrationContext, _| async move {
             Ok(ctx.dequeue_event("q").await)
@@ -249,10 +249,10 @@ fn takes_a_letter() -> duroxide::OrchestrationRegistry {
         .build()
 }
 
-/// A store with an instance of `takes_a_letter` and a letter that was tried twice already.
-async fn with_a_bad_letter() -> Arc<dyn Provider> {
+/// A store with an instance of `takes_a_message` and a queue message that was tried twice already.
+async fn with_a_bad_message() -> Arc<dyn Provider> {
     let store = in_memory().await;
-    let code = takes_a_letter();
+    let code = takes_a_message();
     let before = World::on(store.clone(), activities().build(), code.clone(), twice()).await;
     before.begin("i", "o", "").await;
     before
@@ -270,11 +270,11 @@ async fn with_a_bad_letter() -> Arc<dyn Provider> {
 }
 
 #[tokio::test]
-async fn one_bad_message_is_set_aside_and_the_instance_goes_on() {
-    let store = with_a_bad_letter().await;
+async fn one_bad_message_is_dead_lettered_and_the_instance_goes_on() {
+    let store = with_a_bad_message().await;
     let client = duroxide::Client::new(store.clone());
     client.enqueue_event("i", "q", "good").await.unwrap();
-    let after = World::on(store, activities().build(), takes_a_letter(), twice()).await;
+    let after = World::on(store, activities().build(), takes_a_message(), twice()).await;
     assert_eq!(output(&after.outcome("i").await), "good");
     let letters = after.client.list_dead_letters(10).await.unwrap();
     assert_eq!(letters.len(), 1);
@@ -291,11 +291,11 @@ async fn one_bad_message_is_set_aside_and_the_instance_goes_on() {
 
 #[tokio::test]
 async fn a_store_that_is_away_while_a_message_is_dead_lettered_ends_no_instance() {
-    let store = faulty::over(with_a_bad_letter().await);
-    store.layer().unavailable("set_aside_messages", 2);
+    let store = faulty::over(with_a_bad_message().await);
+    store.layer().unavailable("dead_letter_messages", 2);
     let client = duroxide::Client::new(store.clone());
     client.enqueue_event("i", "q", "good").await.unwrap();
-    let world = World::on(store, activities().build(), takes_a_letter(), twice()).await;
+    let world = World::on(store, activities().build(), takes_a_message(), twice()).await;
     assert_eq!(output(&world.outcome("i").await), "good");
     world.stop().await;
 }
@@ -450,7 +450,7 @@ async fn a_damaged_row_in_the_worker_queue_stops_no_worker() {
     .await;
     assert_eq!(output(&world.run("i", "o", "").await), "fine");
     let client = world.client.clone();
-    until("both are set aside", async || {
+    until("both are dead-lettered", async || {
         client.list_dead_letters(10).await.unwrap().len() == 2
     })
     .await;
@@ -465,7 +465,7 @@ async fn a_damaged_row_in_the_worker_queue_stops_no_worker() {
     }
     assert_eq!(client.get_queue_depths().await.unwrap().worker_queue, 0);
     assert_eq!(
-        world.stopped().await.set_aside_messages,
+        world.stopped().await.dead_lettered_messages,
         1,
         "by the runtime"
     );

@@ -1,4 +1,4 @@
-//! Messages that were set aside by their claimer.
+//! Messages that their claimer dead-lettered.
 
 use duroxide_core::provider::{DeadLetter, ProviderError, Requeue};
 
@@ -24,19 +24,19 @@ async fn claimed<'a, F: ProviderFactory + ?Sized>(
     (bench, turn)
 }
 
-async fn set_aside<F: ProviderFactory + ?Sized>(bench: &Bench<'_, F>, turn: &Turn, at: &[usize]) {
+async fn dead_letter<F: ProviderFactory + ?Sized>(bench: &Bench<'_, F>, turn: &Turn, at: &[usize]) {
     let answer = bench
         .store
-        .set_aside_messages(&turn.token, at, "tried too often")
+        .dead_letter_messages(&turn.token, at, "tried too often")
         .await;
     assert_eq!(answer, Ok(true));
 }
 
 /// The message is listed with queue, instance, text, reason and time.
-pub async fn a_message_set_aside_is_listed<F: ProviderFactory + ?Sized>(factory: &F) {
+pub async fn a_dead_lettered_message_is_listed<F: ProviderFactory + ?Sized>(factory: &F) {
     let (bench, turn) = claimed(factory, &["fine", "poison"]).await;
     let before = bench.now_ms();
-    set_aside(&bench, &turn, &[1]).await;
+    dead_letter(&bench, &turn, &[1]).await;
     let listed = letters(&bench, 10).await;
     assert_eq!(listed.len(), 1);
     let letter = &listed[0];
@@ -48,13 +48,13 @@ pub async fn a_message_set_aside_is_listed<F: ProviderFactory + ?Sized>(factory:
         "{}",
         letter.reason
     );
-    assert!((before..=bench.now_ms()).contains(&letter.set_aside_at));
+    assert!((before..=bench.now_ms()).contains(&letter.dead_lettered_at_ms));
 }
 
 /// The rest of the batch stays claimed, is committed, and the message does not come back.
 pub async fn the_rest_of_the_batch_stays_claimed<F: ProviderFactory + ?Sized>(factory: &F) {
     let (bench, turn) = claimed(factory, &["a", "poison", "b"]).await;
-    set_aside(&bench, &turn, &[1]).await;
+    dead_letter(&bench, &turn, &[1]).await;
     bench.idle("the instance is still leased").await;
     bench.abandon(&turn, None).await;
     let again = bench.turn_of("poisoned").await;
@@ -68,22 +68,22 @@ pub async fn the_rest_of_the_batch_stays_claimed<F: ProviderFactory + ?Sized>(fa
     assert_eq!(letters(&bench, 10).await.len(), 1);
 }
 
-/// Positions are those of the claimed batch, also after some were set aside.
+/// Positions are those of the claimed batch, also after some were dead-lettered.
 pub async fn positions_are_those_of_the_claimed_batch<F: ProviderFactory + ?Sized>(factory: &F) {
     let (bench, turn) = claimed(factory, &["a", "b", "c"]).await;
-    set_aside(&bench, &turn, &[0, 2]).await;
+    dead_letter(&bench, &turn, &[0, 2]).await;
     bench.abandon(&turn, None).await;
     let again = bench.turn_of("poisoned").await;
     assert_eq!(again.item.messages, [items::signal("poisoned", "b")]);
 }
 
-/// A position that no message has, or that is named twice, sets nothing else aside.
+/// A position that no message has, or that is named twice, dead-letters nothing else.
 pub async fn wrong_positions_touch_nothing_else<F: ProviderFactory + ?Sized>(factory: &F) {
     for positions in [&[7][..], &[0, 0]] {
         let (bench, turn) = claimed(factory, &["a", "b"]).await;
         let answer = bench
             .store
-            .set_aside_messages(&turn.token, positions, "wrong")
+            .dead_letter_messages(&turn.token, positions, "wrong")
             .await;
         if let Err(error) = answer {
             assert!(!error.is_retryable(), "it will never be right: {error}");
@@ -93,7 +93,7 @@ pub async fn wrong_positions_touch_nothing_else<F: ProviderFactory + ?Sized>(fac
             listed
                 .iter()
                 .all(|letter| positions[0] == 0 && letter.payload.contains("\"a\"")),
-            "{positions:?} set aside {listed:?}"
+            "{positions:?} dead-lettered {listed:?}"
         );
         assert!(listed.len() <= 1, "{positions:?}: once");
         bench.abandon(&turn, None).await;
@@ -103,19 +103,19 @@ pub async fn wrong_positions_touch_nothing_else<F: ProviderFactory + ?Sized>(fac
     }
 }
 
-/// Who lost the lease sets nothing aside.
-pub async fn a_lost_lease_sets_nothing_aside<F: ProviderFactory + ?Sized>(factory: &F) {
+/// Who lost the lease dead-letters nothing.
+pub async fn a_lost_lease_dead_letters_nothing<F: ProviderFactory + ?Sized>(factory: &F) {
     let (bench, turn) = claimed(factory, &["a"]).await;
     bench.outlive(bench.lock).await;
     let late = bench
         .store
-        .set_aside_messages(&turn.token, &[0], "late")
+        .dead_letter_messages(&turn.token, &[0], "late")
         .await;
     let late = late.expect_err("the lease is over");
     assert!(late.is_lease_lost(), "{late}");
     let forged = bench
         .store
-        .set_aside_messages("made-up", &[0], "forged")
+        .dead_letter_messages("made-up", &[0], "forged")
         .await;
     let forged = forged.expect_err("the token is unknown");
     assert!(forged.is_lease_lost(), "{forged}");
@@ -123,21 +123,21 @@ pub async fn a_lost_lease_sets_nothing_aside<F: ProviderFactory + ?Sized>(factor
     assert_eq!(bench.turn_of("poisoned").await.item.messages.len(), 1);
 }
 
-/// A letter is forgotten once.
-pub async fn a_letter_is_forgotten_once<F: ProviderFactory + ?Sized>(factory: &F) {
+/// A dead letter is forgotten once.
+pub async fn a_dead_letter_is_forgotten_once<F: ProviderFactory + ?Sized>(factory: &F) {
     let (bench, turn) = claimed(factory, &["a"]).await;
-    set_aside(&bench, &turn, &[0]).await;
+    dead_letter(&bench, &turn, &[0]).await;
     let id = letters(&bench, 1).await[0].id;
     assert_eq!(bench.admin().delete_dead_letter(id).await, Ok(true));
     assert_eq!(bench.admin().delete_dead_letter(id).await, Ok(false));
     assert!(letters(&bench, 10).await.is_empty());
 }
 
-/// Letters are listed oldest first, up to the limit.
-pub async fn letters_are_listed_oldest_first<F: ProviderFactory + ?Sized>(factory: &F) {
+/// Dead letters are listed oldest first, up to the limit.
+pub async fn dead_letters_are_listed_oldest_first<F: ProviderFactory + ?Sized>(factory: &F) {
     let (bench, turn) = claimed(factory, &["first", "second", "third"]).await;
     for position in [0, 1, 2] {
-        set_aside(&bench, &turn, &[position]).await;
+        dead_letter(&bench, &turn, &[position]).await;
     }
     let two = letters(&bench, 2).await;
     assert_eq!(two.len(), 2);
@@ -146,16 +146,19 @@ pub async fn letters_are_listed_oldest_first<F: ProviderFactory + ?Sized>(factor
     assert_eq!(letters(&bench, 10).await.len(), 3);
 }
 
-/// An activity is set aside under its lease, listed, and does not come back.
-pub async fn an_activity_set_aside_is_listed<F: ProviderFactory + ?Sized>(factory: &F) {
+/// An activity is dead-lettered under its lease, listed, and does not come back.
+pub async fn a_dead_lettered_activity_is_listed<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     bench.create("poisoned").await;
     for id in [2, 3] {
         bench.schedule(items::activity("poisoned", id)).await;
     }
     let work = bench.work().await;
-    let aside = bench.store.set_aside_work_item(&work.token, "no use").await;
-    assert_eq!(aside, Ok(true));
+    let moved = bench
+        .store
+        .dead_letter_work_item(&work.token, "no use")
+        .await;
+    assert_eq!(moved, Ok(true));
     assert!(bench.try_finish(&work, None).await.is_err(), "it is gone");
     assert_eq!(bench.work().await.id(), 3, "the next one is not touched");
     bench.outlive(bench.lock).await;
@@ -168,26 +171,28 @@ pub async fn an_activity_set_aside_is_listed<F: ProviderFactory + ?Sized>(factor
     assert!(!listed[0].payload.is_empty());
 }
 
-/// Who lost the lease of an activity does not set it aside.
-pub async fn a_lost_activity_is_not_set_aside<F: ProviderFactory + ?Sized>(factory: &F) {
+/// Who lost the lease of an activity does not dead-letter it.
+pub async fn a_lost_activity_is_not_dead_lettered<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     bench.create("poisoned").await;
     bench.schedule(items::activity("poisoned", 2)).await;
     let old = bench.work().await;
     bench.outlive(bench.lock).await;
     for token in [old.token.as_str(), "made-up"] {
-        let late = bench.store.set_aside_work_item(token, "late").await;
+        let late = bench.store.dead_letter_work_item(token, "late").await;
         assert!(late.expect_err("the lease is over").is_lease_lost());
     }
     assert_eq!(letters(&bench, 10).await, []);
     assert_eq!(bench.work().await.id(), 2, "it is still there");
 }
 
-/// A letter is found by its number, the letters of an instance newest first, and all are counted.
-pub async fn letters_are_found_by_number_and_by_instance<F: ProviderFactory + ?Sized>(factory: &F) {
+/// A dead letter is found by its number, those of an instance newest first, and all are counted.
+pub async fn dead_letters_are_found_by_number_and_by_instance<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
     let (bench, turn) = claimed(factory, &["first", "second", "third"]).await;
     for position in [0, 1, 2] {
-        set_aside(&bench, &turn, &[position]).await;
+        dead_letter(&bench, &turn, &[position]).await;
     }
     let admin = bench.admin();
     let listed = letters(&bench, 10).await;
@@ -205,17 +210,17 @@ pub async fn letters_are_found_by_number_and_by_instance<F: ProviderFactory + ?S
     assert_eq!(admin.list_dead_letters_of("poison", 2).await, Ok(vec![]));
 }
 
-/// A letter goes back into its queue once, as a message that can be claimed, and is forgotten.
-pub async fn a_requeued_letter_is_delivered_once<F: ProviderFactory + ?Sized>(factory: &F) {
+/// A dead letter goes back into its queue once, as a message that can be claimed, and is forgotten.
+pub async fn a_requeued_dead_letter_is_delivered_once<F: ProviderFactory + ?Sized>(factory: &F) {
     let (bench, turn) = claimed(factory, &["a"]).await;
-    set_aside(&bench, &turn, &[0]).await;
+    dead_letter(&bench, &turn, &[0]).await;
     bench.abandon(&turn, None).await;
     bench.idle("the message is a letter").await;
     let id = letters(&bench, 1).await[0].id;
     let admin = bench.admin();
     assert_eq!(admin.requeue_dead_letter(id).await, Ok(Some(Requeue::Done)));
     let again = admin.requeue_dead_letter(id).await;
-    assert_eq!(again, Ok(Some(Requeue::NoSuchLetter)));
+    assert_eq!(again, Ok(Some(Requeue::NoSuchDeadLetter)));
     assert_eq!(letters(&bench, 10).await, []);
     let turn = bench.turn_of("poisoned").await;
     assert_eq!(turn.item.messages, [items::signal("poisoned", "a")]);
@@ -231,14 +236,14 @@ async fn born_again<F: ProviderFactory + ?Sized>(bench: &Bench<'_, F>, instance:
     bench.create(instance).await;
 }
 
-/// A letter for an instance that was deleted does not reach another one that has its id; it stays.
-pub async fn a_letter_for_an_earlier_life_stays_a_letter<F: ProviderFactory + ?Sized>(factory: &F) {
+/// A dead letter for an instance that was deleted does not reach another one that has its id; it stays.
+pub async fn a_dead_letter_for_an_earlier_life_stays_one<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     bench.create("poisoned").await;
     bench.send(items::signal("poisoned", "a")).await;
     bench.send(items::activity_done("poisoned", 2)).await;
     let turn = bench.turn_of("poisoned").await;
-    set_aside(&bench, &turn, &[0, 1]).await;
+    dead_letter(&bench, &turn, &[0, 1]).await;
     bench.abandon(&turn, None).await;
     born_again(&bench, "poisoned").await;
     let listed = letters(&bench, 10).await;

@@ -22,7 +22,7 @@ const POLLS: [usize; 6] = [0, 1, 2, 3, 5, 9];
 const LAPSES: usize = 3;
 
 /// How long a dropped call may go on inside the store.
-const PATIENCE: Duration = Duration::from_secs(20);
+const GIVEN_BACK_MAX: Duration = Duration::from_secs(20);
 
 /// Polls a call this often, letting others run in between, and drops it; its answer if it was quicker.
 async fn dropped_after<T>(polls: usize, call: impl Future<Output = T>) -> Option<T> {
@@ -64,7 +64,7 @@ async fn work_after_lapse<F: ProviderFactory + ?Sized>(bench: &Bench<'_, F>) -> 
 /// it did, or the message is claimed again, and with that its token is void and it cannot happen any more.
 async fn committed<F: ProviderFactory + ?Sized>(bench: &Bench<'_, F>, id: &str) -> bool {
     let began = Instant::now();
-    while began.elapsed() < PATIENCE {
+    while began.elapsed() < GIVEN_BACK_MAX {
         if let Some(turn) = bench.claim().await {
             assert_eq!(turn.item.instance, id, "the claimed instance");
             return false;
@@ -163,7 +163,7 @@ pub async fn a_dropped_ack_is_whole_or_absent<F: ProviderFactory + ?Sized>(facto
 /// activity is claimed again, and with that its token is void and it cannot happen any more.
 async fn acknowledged<F: ProviderFactory + ?Sized>(bench: &Bench<'_, F>) -> bool {
     let began = Instant::now();
-    while began.elapsed() < PATIENCE {
+    while began.elapsed() < GIVEN_BACK_MAX {
         if bench.find_work().await.is_some() {
             return false;
         }

@@ -122,7 +122,7 @@ pub async fn a_dead_letter_outlives_the_process<F: ProviderFactory + ?Sized>(fac
     bench.create("kept").await;
     bench.send(items::signal("kept", "poison")).await;
     let turn = bench.turn_of("kept").await;
-    let answer = bench.store.set_aside_messages(&turn.token, &[0], "bad");
+    let answer = bench.store.dead_letter_messages(&turn.token, &[0], "bad");
     assert_eq!(answer.await, Ok(true));
     let bench = bench.reopen().await;
     let letters = bench.admin().list_dead_letters(10).await;

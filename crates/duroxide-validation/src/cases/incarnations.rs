@@ -84,16 +84,24 @@ pub async fn a_history_of_an_earlier_life_is_loaded<F: ProviderFactory + ?Sized>
 pub async fn the_life_told_by_a_claim_is_the_one_stored<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     let told = born(&bench, "told", Commit::first()).await;
-    assert_eq!(bench.life_of("told").await, Some(told), "the next turn");
+    assert_eq!(
+        bench.incarnation_of("told").await,
+        Some(told),
+        "the next turn"
+    );
     let second = Commit::to(1).event(2, kinds::activity_scheduled("A"));
     bench.advance("told", second).await;
-    assert_eq!(bench.life_of("told").await, Some(told), "a later turn");
+    assert_eq!(
+        bench.incarnation_of("told").await,
+        Some(told),
+        "a later turn"
+    );
     let continued = Commit::to(1)
         .event(3, kinds::continued("next"))
         .status("ContinuedAsNew", Some("next"));
     bench.advance("told", continued).await;
     bench.next_execution("told", Commit::first_of(2)).await;
-    let next = bench.life_of("told").await;
+    let next = bench.incarnation_of("told").await;
     assert_eq!(next, Some(told), "the next execution");
 }
 
@@ -106,7 +114,7 @@ pub async fn each_claim_of_a_new_instance_draws_a_life<F: ProviderFactory + ?Siz
     let second = bench.claimed("unborn").await;
     assert_ne!(first.incarnation, second.incarnation, "two claims");
     bench.commit(&Turn::from(&second), Commit::first()).await;
-    assert_eq!(bench.life_of("unborn").await, second.incarnation);
+    assert_eq!(bench.incarnation_of("unborn").await, second.incarnation);
 }
 
 /// Two lives of one id, and two instances, are told apart.
@@ -363,9 +371,10 @@ async fn both_of<F: ProviderFactory + ?Sized>(
     other: &str,
 ) -> (Turn, Turn) {
     let (first, second) = (bench.turn().await, bench.turn().await);
-    let (first, second) = match first.item.instance == one {
-        true => (first, second),
-        false => (second, first),
+    let (first, second) = if first.item.instance == one {
+        (first, second)
+    } else {
+        (second, first)
     };
     let claimed = (&*first.item.instance, &*second.item.instance);
     assert_eq!(claimed, (one, other), "both are ready");

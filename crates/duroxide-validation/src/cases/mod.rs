@@ -20,7 +20,7 @@ pub mod fencing;
 pub mod handlers;
 pub mod handles;
 pub mod heartbeats;
-pub mod held_letters;
+pub mod held_queue_messages;
 pub mod hostile_input;
 pub mod incarnations;
 pub mod instance_creation;

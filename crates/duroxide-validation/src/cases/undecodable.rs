@@ -1,4 +1,4 @@
-//! Rows that do not decode are set aside; everything else goes on.
+//! Rows that do not decode are dead-lettered; everything else goes on.
 
 use crate::ProviderFactory;
 use crate::fixture::{Bench, Commit, items, kinds};
@@ -36,7 +36,7 @@ pub async fn an_undecodable_message_does_not_block_other_instances<F: ProviderFa
     assert!(fresh, "the fresh instance is claimed");
 }
 
-/// A start that does not decode is set aside too, and the id can be started again.
+/// A start that does not decode is dead-lettered too, and the id can be started again.
 pub async fn an_undecodable_start_does_not_block_its_id<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     bench.start("hit").await;
@@ -166,9 +166,10 @@ pub async fn an_undecodable_activity_fails<F: ProviderFactory + ?Sized>(factory:
             .work(items::activity("hit", 2));
         bench.create_with("hit", first).await;
         factory.corrupt_worker_items("hit").await;
-        match through_fetch {
-            true => bench.no_work("it does not decode").await,
-            false => assert!(bench.claim_work(bench.ask_work(1)).await.is_empty()),
+        if through_fetch {
+            bench.no_work("it does not decode").await
+        } else {
+            assert!(bench.claim_work(bench.ask_work(1)).await.is_empty())
         }
         is_told_of_failure(&bench, through_fetch, "ActivityFailed").await;
     }
@@ -180,9 +181,10 @@ async fn is_told_of_failure<F: ProviderFactory + ?Sized>(
     through_fetch: bool,
     kind: &str,
 ) {
-    let messages = match through_fetch {
-        true => bench.turn_of("hit").await.item.messages,
-        false => bench.claimed("hit").await.item.messages,
+    let messages = if through_fetch {
+        bench.turn_of("hit").await.item.messages
+    } else {
+        bench.claimed("hit").await.item.messages
     };
     assert_eq!(items::kinds_of(&messages), [kind]);
     assert_eq!(items::id_of(&messages[0]), 2);

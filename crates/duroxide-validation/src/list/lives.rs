@@ -34,18 +34,18 @@ macro_rules! __cases_lives {
                 each_execution_names_its_handler;
             }
             dead_letters {
-                a_message_set_aside_is_listed [DeadLetters, Management];
+                a_dead_lettered_message_is_listed [DeadLetters, Management];
                 the_rest_of_the_batch_stays_claimed [DeadLetters, Management];
                 positions_are_those_of_the_claimed_batch [DeadLetters, Management];
-                a_lost_lease_sets_nothing_aside [DeadLetters, Management];
+                a_lost_lease_dead_letters_nothing [DeadLetters, Management];
                 wrong_positions_touch_nothing_else [DeadLetters, Management];
-                a_letter_is_forgotten_once [DeadLetters, Management];
-                letters_are_listed_oldest_first [DeadLetters, Management];
-                an_activity_set_aside_is_listed [DeadLetters, Management];
-                a_lost_activity_is_not_set_aside [DeadLetters, Management];
-                letters_are_found_by_number_and_by_instance [DeadLetters, Management];
-                a_requeued_letter_is_delivered_once [DeadLetters, Management, Requeue];
-                a_letter_for_an_earlier_life_stays_a_letter [DeadLetters, Management, Requeue, Incarnations];
+                a_dead_letter_is_forgotten_once [DeadLetters, Management];
+                dead_letters_are_listed_oldest_first [DeadLetters, Management];
+                a_dead_lettered_activity_is_listed [DeadLetters, Management];
+                a_lost_activity_is_not_dead_lettered [DeadLetters, Management];
+                dead_letters_are_found_by_number_and_by_instance [DeadLetters, Management];
+                a_requeued_dead_letter_is_delivered_once [DeadLetters, Management, Requeue];
+                a_dead_letter_for_an_earlier_life_stays_one [DeadLetters, Management, Requeue, Incarnations];
             }
             heartbeats {
                 the_next_attempt_finds_what_was_said_last [Heartbeats];
@@ -70,26 +70,26 @@ macro_rules! __cases_lives {
                 a_turn_that_was_taken_over_cannot_rest [Resting];
                 resuming_ends_a_rest [Resting, Pausing, Management];
             }
-            held_letters {
-                queue_messages_are_held_back_until_the_next_commit [HeldLetters];
-                queue_messages_that_were_queued_before_are_held_back [HeldLetters];
-                everything_else_passes [HeldLetters];
-                a_timer_of_a_holding_instance_fires [HeldLetters];
-                a_result_passes_a_crowd_of_queue_messages [HeldLetters];
-                later_queue_messages_stay_behind_held_ones [HeldLetters];
-                a_second_hold_keeps_the_order [HeldLetters];
-                a_claim_takes_a_bounded_number_of_queue_messages [HeldLetters];
-                a_holding_commit_is_a_commit [HeldLetters];
-                a_lost_lease_holds_nothing_back [HeldLetters];
-                only_a_commit_ends_a_hold [HeldLetters];
-                a_hold_reaches_into_the_next_execution [HeldLetters];
-                an_ended_instance_holds_nothing_back [HeldLetters];
-                a_later_life_holds_nothing_back [HeldLetters, Management];
-                a_hold_outlives_the_process [HeldLetters, Reopen];
-                pausing_leaves_a_hold_as_it_is [HeldLetters, Pausing, Management];
-                unreadable_queue_messages_stop_none_behind_them [HeldLetters, CorruptMessages];
-                a_snapshot_has_what_is_held_back [HeldLetters, Snapshots, Management];
-                held_queue_messages_are_told_as_pending [HeldLetters, PendingWork, Management];
+            held_queue_messages {
+                queue_messages_are_held_back_until_the_next_commit [HeldQueueMessages];
+                queue_messages_that_were_queued_before_are_held_back [HeldQueueMessages];
+                everything_else_passes [HeldQueueMessages];
+                a_timer_of_a_holding_instance_fires [HeldQueueMessages];
+                a_result_passes_a_crowd_of_queue_messages [HeldQueueMessages];
+                later_queue_messages_stay_behind_held_ones [HeldQueueMessages];
+                a_second_hold_keeps_the_order [HeldQueueMessages];
+                a_claim_takes_a_bounded_number_of_queue_messages [HeldQueueMessages];
+                a_holding_commit_is_a_commit [HeldQueueMessages];
+                a_lost_lease_holds_nothing_back [HeldQueueMessages];
+                only_a_commit_ends_a_hold [HeldQueueMessages];
+                a_hold_reaches_into_the_next_execution [HeldQueueMessages];
+                an_ended_instance_holds_nothing_back [HeldQueueMessages];
+                a_later_life_holds_nothing_back [HeldQueueMessages, Management];
+                a_hold_outlives_the_process [HeldQueueMessages, Reopen];
+                pausing_leaves_a_hold_as_it_is [HeldQueueMessages, Pausing, Management];
+                unreadable_queue_messages_stop_none_behind_them [HeldQueueMessages, CorruptMessages];
+                a_snapshot_has_what_is_held_back [HeldQueueMessages, Snapshots, Management];
+                held_queue_messages_are_told_as_pending [HeldQueueMessages, PendingWork, Management];
             }
             pausing {
                 messages_of_a_paused_instance_wait [Pausing, Management, Handlers];
@@ -117,7 +117,7 @@ macro_rules! __cases_lives {
                 a_restored_timer_fires_when_it_is_due [Snapshots, Management];
                 restored_messages_keep_order_and_attempts [Snapshots, Management];
                 what_rests_comes_first_where_it_is_restored [Snapshots, Management, Resting];
-                held_back_letters_come_along [Snapshots, Management, HeldLetters];
+                held_back_queue_messages_come_along [Snapshots, Management, HeldQueueMessages];
                 a_restored_child_reports_to_its_parent [Snapshots, Management];
                 an_unborn_child_comes_along [Snapshots, Management];
                 a_restored_instance_begins_its_next_execution [Snapshots, Management, Bounds];

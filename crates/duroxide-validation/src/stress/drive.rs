@@ -113,9 +113,10 @@ pub(crate) async fn drive<W: Workload>(
     runtime.shutdown(None).await;
 
     let report = summarise(&store, &*workload, &ended, total_time).await?;
-    match report.audit.violations.is_empty() {
-        true => Ok(report),
-        false => Err(report.audit.violations.join("\n").into()),
+    if report.audit.violations.is_empty() {
+        Ok(report)
+    } else {
+        Err(report.audit.violations.join("\n").into())
     }
 }
 

@@ -89,12 +89,12 @@ fn numbers(sample: &Sample) -> Vec<Line<'static>> {
 fn list(frame: &mut Frame<'_>, area: Rect, title: &str, time: &str, of: &[InstanceSummary]) {
     let row = |one: &InstanceSummary| {
         let at_ms = one.ended_at_ms.unwrap_or(one.created_at_ms);
-        let told = one.custom_status.as_deref();
+        let status = one.custom_status.as_deref();
         Row::new([
             escape(&one.instance_id),
             escape(&one.name),
             ago(at_ms),
-            escape(told.unwrap_or_default()),
+            escape(status.unwrap_or_default()),
         ])
     };
     let widths = [
@@ -109,9 +109,10 @@ fn list(frame: &mut Frame<'_>, area: Rect, title: &str, time: &str, of: &[Instan
 
 fn who(frame: &mut Frame<'_>, area: Rect, sample: &Sample) {
     let rows = sample.nodes.iter().map(|seen| {
-        let (state, style) = match seen.is_gone {
-            true => ("gone", Style::new().fg(Color::Red)),
-            false => ("up", Style::new()),
+        let (state, style) = if seen.is_gone {
+            ("gone", Style::new().fg(Color::Red))
+        } else {
+            ("up", Style::new())
         };
         Row::new([
             escape(&seen.node.name),

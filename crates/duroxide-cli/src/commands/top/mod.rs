@@ -32,7 +32,7 @@ pub(crate) async fn run(client: &Client, output: &Output, args: TopArgs) -> Resu
         return Err(Failure::Usage(why.to_owned()));
     }
     let first = Sample::take(client).await?;
-    let over = told_to_end()?;
+    let over = asked_to_end()?;
     // Also restores the terminal if this process panics.
     let mut terminal = ratatui::try_init()?;
     let draw = |sample: &Sample| -> Result<(), Failure> {
@@ -65,14 +65,14 @@ async fn show<T: Future<Output = Result<Sample, Failure>>>(
     let mut over = pin!(over);
     loop {
         draw(&sample)?;
-        let mut rest = pin!(tokio::time::sleep(every));
+        let mut pause = pin!(tokio::time::sleep(every));
         let mut taking = pin!(take());
         let mut is_time = false;
         let taken = loop {
             tokio::select! {
                 () = over.as_mut() => return Ok(()),
                 taken = taking.as_mut(), if is_time => break taken,
-                () = rest.as_mut(), if !is_time => is_time = true,
+                () = pause.as_mut(), if !is_time => is_time = true,
                 key = keys.recv() => match key.transpose()?.unwrap_or(Pressed::Quit) {
                     Pressed::Quit => return Ok(()),
                     Pressed::Look => is_time = true,
@@ -90,7 +90,7 @@ async fn show<T: Future<Output = Result<Sample, Failure>>>(
 }
 
 /// Ends when the process is asked to: the terminal is given back first.
-fn told_to_end() -> Result<impl Future<Output = ()>, Failure> {
+fn asked_to_end() -> Result<impl Future<Output = ()>, Failure> {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
@@ -120,21 +120,21 @@ enum Pressed {
 /// What is pressed from now on. A thread of its own reads it, so that no key is lost between two looks; it ends with
 /// the receiver, or when the terminal is gone.
 fn keys() -> UnboundedReceiver<std::io::Result<Pressed>> {
-    let (tell, told) = unbounded_channel();
+    let (keys, pressed_keys) = unbounded_channel();
     std::thread::spawn(move || {
-        while !tell.is_closed() {
+        while !keys.is_closed() {
             let pressed = match event::poll(KEYS) {
                 Ok(false) => continue,
                 Ok(true) => event::read().map(|event| meaning(&event)),
                 Err(error) => Err(error),
             };
             let is_over = pressed.is_err();
-            if tell.send(pressed).is_err() || is_over {
+            if keys.send(pressed).is_err() || is_over {
                 return;
             }
         }
     });
-    told
+    pressed_keys
 }
 
 fn meaning(event: &Event) -> Pressed {
@@ -203,14 +203,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_store_that_is_away_is_told_and_looked_at_again() {
+    async fn a_store_that_is_away_is_shown_and_looked_at_again() {
         let (press, keys) = unbounded_channel();
         press.send(Ok(Pressed::Look)).expect("somebody listens");
         let away = || async { Err(Failure::Store("away".to_owned())) };
-        let mut told = Vec::new();
+        let mut seen = Vec::new();
         let draw = |sample: &Sample| {
-            told.push(sample.trouble.clone());
-            let next = if told.len() < 3 {
+            seen.push(sample.trouble.clone());
+            let next = if seen.len() < 3 {
                 Pressed::Look
             } else {
                 Pressed::Quit
@@ -221,11 +221,11 @@ mod tests {
         let shown = show(first, HOUR, away, draw, keys, std::future::pending());
         shown.await.expect("it was quit");
         let away = Some("away".to_owned());
-        assert_eq!(told, [None, away.clone(), away]);
+        assert_eq!(seen, [None, away.clone(), away]);
     }
 
     #[tokio::test]
-    async fn a_process_that_is_told_to_end_gives_the_terminal_back() {
+    async fn a_process_that_is_asked_to_end_gives_the_terminal_back() {
         let (_press, keys) = unbounded_channel();
         let never = std::future::pending;
         let over = std::future::ready(());
@@ -237,6 +237,6 @@ mod tests {
             keys,
             over,
         );
-        shown.await.expect("it was told to end");
+        shown.await.expect("it was asked to end");
     }
 }

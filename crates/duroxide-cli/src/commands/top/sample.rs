@@ -16,7 +16,7 @@ use crate::failure::Failure;
 const WINDOW_MS: u64 = 60_000;
 /// How many instances a list shows.
 const LISTED: u32 = 20;
-/// How many ends tell how long instances take.
+/// From how many ends the usual duration is computed.
 const ENDS: u32 = 500;
 
 #[derive(Debug, Default)]

@@ -43,11 +43,11 @@ impl Counts {
         self.activities += snapshot.activities.len() as u64;
         self.key_values += snapshot.key_values.len() as u64;
         self.key_values += snapshot.key_value_changes.len() as u64;
-        self.dead_letters += snapshot.letters.len() as u64;
+        self.dead_letters += snapshot.dead_letters.len() as u64;
     }
 
     /// In words.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn in_words(&self) -> String {
         format!(
             "{} instances with {} executions and {} events, {} messages, {} activities, {} key-values, {} dead letters",
             self.instances,
@@ -65,7 +65,7 @@ impl Counts {
 pub(crate) struct Copier {
     pub(crate) from: Source,
     pub(crate) to: Arc<dyn Provider>,
-    pub(crate) lives: Lives,
+    pub(crate) incarnations: Incarnations,
     /// What the target is closed for.
     pub(crate) closed: String,
 }
@@ -74,13 +74,13 @@ pub(crate) struct Copier {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Copied {
     All,
-    /// The target is not closed any more for what it was closed for: somebody else has finished, or given up.
+    /// The target is no longer closed for this move: another process has finished it, or given it up.
     NotOurs,
 }
 
-/// Which lives the instances have in the other store.
+/// Which incarnations the instances have in the other store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lives {
+pub(crate) enum Incarnations {
     /// Those that they had.
     Kept,
     /// Those that follow from their ids: the source is made anew for each try, and has others each time.
@@ -88,7 +88,7 @@ pub(crate) enum Lives {
 }
 
 impl Copier {
-    /// Copies these, and tells what went over; `done` hears of each.
+    /// Copies these and returns what went over; calls `done` for each.
     pub(crate) async fn copy(
         &self,
         ids: Vec<String>,
@@ -102,8 +102,8 @@ impl Copier {
                 && let Some(id) = ids.next()
             {
                 let (from, to) = (self.from.clone(), Arc::clone(&self.to));
-                let (lives, closed) = (self.lives, self.closed.clone());
-                running.spawn(async move { one(&from, &to, &id, lives, &closed).await });
+                let (incarnations, closed) = (self.incarnations, self.closed.clone());
+                running.spawn(async move { one(&from, &to, &id, incarnations, &closed).await });
             }
             let Some(finished) = running.join_next().await else {
                 return Ok(Copied::All);
@@ -133,23 +133,24 @@ async fn one(
     from: &Source,
     to: &Arc<dyn Provider>,
     id: &str,
-    lives: Lives,
+    incarnations: Incarnations,
     closed: &str,
 ) -> Result<One, Failure> {
     let snapshot = from.take(id).await?;
-    let snapshot = match lives {
-        Lives::Kept => snapshot.settled(),
-        Lives::OfTheirIds => snapshot.with_life_of_its_id(),
+    let snapshot = match incarnations {
+        Incarnations::Kept => snapshot.settled(),
+        Incarnations::OfTheirIds => snapshot.with_incarnation_of_its_id(),
     };
-    let restored = match snapshot.is_empty() {
-        true => Restoring::Done,
-        false => write(to, &snapshot, closed).await?,
+    let restored = if snapshot.is_empty() {
+        Restoring::Done
+    } else {
+        write(to, &snapshot, closed).await?
     };
     Ok(One { snapshot, restored })
 }
 
-/// Restores a snapshot into a store that is closed for it, and reads it back: what is there then has the same digest,
-/// whoever wrote it.
+/// Restores a snapshot into a store that is closed for it, reads it back, and compares the digests; another process may
+/// have written it.
 pub(crate) async fn write(
     store: &Arc<dyn Provider>,
     snapshot: &InstanceSnapshot,

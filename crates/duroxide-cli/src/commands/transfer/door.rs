@@ -1,5 +1,5 @@
 //! Opening and closing stores for the time that instances come or go. In: what a store is closed for, as the caller
-//! knows it. Out: whether it is as the caller wants it; who was faster is told.
+//! knows it. Out: whether it is as the caller wants it; the answer says who was faster.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(super) async fn must_change(
     match change(store, expected, reason).await? {
         Closing::Done => Ok(()),
         Closing::Unexpected(Some(reason)) => Err(cannot(&format!("is closed: {reason}"))),
-        Closing::Unexpected(None) => Err(cannot("was opened by somebody else meanwhile")),
+        Closing::Unexpected(None) => Err(cannot("was opened by another process meanwhile")),
     }
 }
 

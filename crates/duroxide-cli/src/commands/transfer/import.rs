@@ -1,6 +1,6 @@
 //! `import`: the lines of an export become instances again. Each comes whole or not at all, as a life of its own; what
-//! is there stays. The store is closed meanwhile, so that nobody runs a child before its parent is there; cut short, it
-//! stays closed, and the next call goes on.
+//! is there stays. The store is closed meanwhile, so that no node runs a child before its parent is there. If
+//! the import is cut short, the store stays closed, and the next call goes on.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use duroxide_core::kill;
 use duroxide_core::provider::rules::work_item_from_json;
-use duroxide_core::provider::{InstanceSnapshot, Provider, Restoring, StoredLife};
+use duroxide_core::provider::{InstanceSnapshot, Provider, Restoring, StoredIncarnation};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
@@ -36,14 +36,16 @@ pub(crate) async fn run(
     args: ImportArgs,
 ) -> Result<(), Failure> {
     let file = content(&args)?;
-    let access = match args.dry_run {
-        true => Access::Read,
-        false => Access::Write,
+    let access = if args.dry_run {
+        Access::Read
+    } else {
+        Access::Write
     };
     let store = address.provider(access).await?;
-    let begun = match args.dry_run {
-        true => Begun::dry(),
-        false => begin(&store, &file, &args).await?,
+    let begun = if args.dry_run {
+        Begun::dry()
+    } else {
+        begin(&store, &file, &args).await?
     };
     let mut import = Import {
         store,
@@ -52,13 +54,13 @@ pub(crate) async fn run(
         counts: Counts::default(),
         has_tried: false,
         problems: 0,
-        lives: HashMap::new(),
+        incarnations: HashMap::new(),
         beside_nodes: 0,
     };
     match import.all(output, &args).await {
         Ok(()) => {
             import.open(address, &args).await?;
-            import.told(output)
+            import.report(output)
         }
         Err(error) => Err(import.given_up(error).await),
     }
@@ -87,7 +89,7 @@ fn content(args: &ImportArgs) -> Result<String, Failure> {
 
 /// An import that the store is closed for.
 struct Begun {
-    /// Of the lives that the instances get.
+    /// Of the incarnations that the instances get.
     number: u64,
     /// What the store is closed for.
     reason: String,
@@ -105,7 +107,7 @@ impl Begun {
     }
 }
 
-/// Closes the store for the import of this file, or finds it closed for it: then it goes on with the lives that it has
+/// Closes the store for the import of this file, or finds it closed for it: then it goes on with the incarnations that it has
 /// begun with.
 async fn begin(store: &Arc<dyn Provider>, file: &str, args: &ImportArgs) -> Result<Begun, Failure> {
     if let Some(reason) = door::reason(store).await? {
@@ -154,8 +156,8 @@ struct Import {
     /// Whether a line was given to the store.
     has_tried: bool,
     problems: usize,
-    /// The lives of the instances that were met so far; nobody changes them meanwhile.
-    lives: HashMap<String, Option<StoredLife>>,
+    /// The incarnations of the instances that were met so far; the closed store keeps them as they are.
+    incarnations: HashMap<String, Option<StoredIncarnation>>,
     /// Lines that were exported while nodes ran.
     beside_nodes: usize,
 }
@@ -169,12 +171,12 @@ impl Import {
         while reader.read_until(b'\n', &mut bytes)? > 0 {
             place += 1;
             let line = String::from_utf8(std::mem::take(&mut bytes));
-            let told = match line {
+            let done = match line {
                 Ok(line) if line.trim().is_empty() => continue,
                 Ok(line) => self.line(&line).await?,
                 Err(error) => Err(error.to_string()),
             };
-            if let Err(why) = told {
+            if let Err(why) = done {
                 bar.suspend(|| output.note(format!("line {place}: {why}")));
                 self.problems += 1;
             }
@@ -200,7 +202,8 @@ impl Import {
         self.beside_nodes += usize::from(beside_nodes);
         let there = take(&self.store, &snapshot.instance_id).await?;
         if !there.is_empty() {
-            self.lives.insert(there.instance_id.clone(), life(&there));
+            self.incarnations
+                .insert(there.instance_id.clone(), incarnation(&there));
             return self.exists(&snapshot, &there);
         }
         if let Err(why) = self.fits_its_parent(&snapshot).await? {
@@ -216,18 +219,18 @@ impl Import {
                     return Err(cannot(&format!("is closed: {reason}")));
                 }
                 Restoring::Unexpected(None) => {
-                    return Err(cannot("was opened by somebody else meanwhile"));
+                    return Err(cannot("was opened by another process meanwhile"));
                 }
             }
             kill::point("import_line");
         }
         let id = snapshot.instance_id.clone();
-        self.lives.insert(id, life(&snapshot));
+        self.incarnations.insert(id, incarnation(&snapshot));
         self.counts.add(&snapshot);
         Ok(Ok(()))
     }
 
-    /// A child of another life than its parent has would report to nobody, and the parent wait for ever.
+    /// A child that names another life of its parent could not report to it, and the parent would wait for ever.
     async fn fits_its_parent(
         &mut self,
         snapshot: &InstanceSnapshot,
@@ -235,11 +238,11 @@ impl Import {
         let Some((parent, wanted)) = parent_of(snapshot) else {
             return Ok(Ok(()));
         };
-        let found = match self.lives.get(&parent) {
+        let found = match self.incarnations.get(&parent) {
             Some(found) => *found,
             None => {
-                let found = life(&take(&self.store, &parent).await?);
-                self.lives.insert(parent.clone(), found);
+                let found = incarnation(&take(&self.store, &parent).await?);
+                self.incarnations.insert(parent.clone(), found);
                 found
             }
         };
@@ -258,7 +261,7 @@ impl Import {
         snapshot: &InstanceSnapshot,
         there: &InstanceSnapshot,
     ) -> Result<Result<(), String>, Failure> {
-        let is_own = life(snapshot).is_some() && life(snapshot) == life(there);
+        let is_own = incarnation(snapshot).is_some() && incarnation(snapshot) == incarnation(there);
         if is_own || digest(snapshot)? == digest(there)? {
             self.counts.add(snapshot);
             self.counts.were_there += 1;
@@ -306,14 +309,16 @@ impl Import {
         ))
     }
 
-    fn told(&self, output: &Output) -> Result<(), Failure> {
+    fn report(&self, output: &Output) -> Result<(), Failure> {
         let (counts, dry) = (&self.counts, self.is_dry);
-        match output.json {
-            true => output.document(&json!({
+        if output.json {
+            output.document(&json!({
                 "imported": counts, "problems": self.problems, "dry_run": dry, "number": self.begun.number,
-            }))?,
-            false if dry => output.line(format!("{} would come in", counts.told()))?,
-            false => output.line(format!("{} came in", counts.told()))?,
+            }))?;
+        } else if dry {
+            output.line(format!("{} would come in", counts.in_words()))?;
+        } else {
+            output.line(format!("{} came in", counts.in_words()))?;
         }
         match self.problems {
             0 => Ok(()),
@@ -322,16 +327,19 @@ impl Import {
     }
 }
 
-fn life(snapshot: &InstanceSnapshot) -> Option<StoredLife> {
-    snapshot.record.as_ref().and_then(|record| record.life)
+fn incarnation(snapshot: &InstanceSnapshot) -> Option<StoredIncarnation> {
+    snapshot
+        .record
+        .as_ref()
+        .and_then(|record| record.incarnation)
 }
 
 /// The parent of an instance, also of one that has not begun, and the life of it that it belongs to.
-fn parent_of(snapshot: &InstanceSnapshot) -> Option<(String, Option<StoredLife>)> {
+fn parent_of(snapshot: &InstanceSnapshot) -> Option<(String, Option<StoredIncarnation>)> {
     if let Some(record) = &snapshot.record {
         // A parent that is unknown by its life is any.
-        let life = record.parent_life?;
-        return Some((record.parent.clone()?, Some(life)));
+        let incarnation = record.parent_incarnation?;
+        return Some((record.parent.clone()?, Some(incarnation)));
     }
     snapshot.messages.iter().find_map(|message| {
         let item = work_item_from_json(message.json.as_bytes()).ok()?;

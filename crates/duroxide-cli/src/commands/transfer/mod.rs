@@ -9,7 +9,7 @@ mod published;
 mod source;
 mod standing;
 
-use copy::{Copier, Counts, Lives};
+use copy::{Copier, Counts, Incarnations};
 pub(crate) use door::nodes_up;
 pub(crate) use import::run as import;
 pub(crate) use moving::{reopen, run as move_store};

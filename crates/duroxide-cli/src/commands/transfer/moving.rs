@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::copy::Copied;
 use super::standing::{self, Standing};
-use super::{Copier, Counts, Lives, Source, door, held_pages};
+use super::{Copier, Counts, Incarnations, Source, door, held_pages};
 use crate::args::{Consent, MoveArgs};
 use crate::audit;
 use crate::failure::Failure;
@@ -45,7 +45,7 @@ pub(crate) async fn run(
         Ok(done) => done,
         Err(error) => return Err(moving.given_up(error).await),
     };
-    told(output, &moving, done)
+    report(output, &moving, done)
 }
 
 pub(super) fn is_postgres(address: &str) -> bool {
@@ -97,7 +97,7 @@ async fn look(
 }
 
 struct Moving {
-    /// Where the source and the target are, for whoever reads why they are closed.
+    /// Where the source and the target are, for operators who read why they are closed.
     places: (String, String),
     source: Arc<dyn Provider>,
     target: Arc<dyn Provider>,
@@ -176,7 +176,7 @@ impl Moving {
         let copier = Copier {
             from: Source::Store(Arc::clone(&self.source)),
             to: Arc::clone(&self.target),
-            lives: Lives::Kept,
+            incarnations: Incarnations::Kept,
             closed: target.clone().unwrap_or_default(),
         };
         match copy_all(output, &copier).await {
@@ -257,15 +257,16 @@ pub(super) async fn copy_all(output: &Output, copier: &Copier) -> Result<Option<
         return Ok(None);
     }
     let (there, here) = (counts.ids, held_pages(&copier.to, async |_| Ok(())).await?);
-    match here == there {
-        true => Ok(Some(counts)),
-        false => Err(Failure::Store(format!(
-            "the source holds {there} ids and the target {here}: somebody else writes to the target"
-        ))),
+    if here == there {
+        Ok(Some(counts))
+    } else {
+        Err(Failure::Store(format!(
+            "the source holds {there} ids and the target {here}: another process writes to the target"
+        )))
     }
 }
 
-fn told(output: &Output, moving: &Moving, done: Done) -> Result<(), Failure> {
+fn report(output: &Output, moving: &Moving, done: Done) -> Result<(), Failure> {
     let (from, to) = &moving.places;
     if output.json {
         return output.document(&match done {
@@ -278,7 +279,7 @@ fn told(output: &Output, moving: &Moving, done: Done) -> Result<(), Failure> {
         Done::Now => {
             output.line(format!(
                 "{} are in {to}, each compared by its digest",
-                moving.counts.told()
+                moving.counts.in_words()
             ))?;
             output.line(format!(
                 "{from} can still be read; it takes no messages and gives no work any more"
@@ -295,9 +296,10 @@ pub(crate) async fn reopen(
 ) -> Result<(), Failure> {
     let store = address.provider(Access::Write).await?;
     let Some(reason) = door::reason(&store).await? else {
-        return match output.json {
-            true => output.document(&json!({ "was_closed": false })),
-            false => output.line(format!("{address} is open")),
+        return if output.json {
+            output.document(&json!({ "was_closed": false }))
+        } else {
+            output.line(format!("{address} is open"))
         };
     };
     if consent.yes {

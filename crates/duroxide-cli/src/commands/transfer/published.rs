@@ -13,7 +13,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::moving::{copy_all, is_empty, is_postgres};
-use super::{Copier, Counts, Lives, Source, cannot, door};
+use super::{Copier, Counts, Incarnations, Source, cannot, door};
 use crate::args::ImportPublishedArgs;
 use crate::audit;
 use crate::commands::files;
@@ -179,11 +179,11 @@ impl<'a> Target<'a> {
         let copier = Copier {
             from,
             to: Arc::clone(&self.store),
-            lives: Lives::OfTheirIds,
+            incarnations: Incarnations::OfTheirIds,
             closed: self.closed.clone(),
         };
         let copied = copy_all(output, &copier).await?;
-        copied.ok_or_else(|| cannot("was opened by somebody else meanwhile"))
+        copied.ok_or_else(|| cannot("was opened by another process meanwhile"))
     }
 
     /// Opens it.
@@ -192,9 +192,10 @@ impl<'a> Target<'a> {
         let address = self.address;
         let detail = format!("{} into {}", self.origin.shown, address.place());
         audit::line("import-published", &detail);
-        match output.json {
-            true => output.document(&json!({ "to": address.to_string(), "imported": counts })),
-            false => output.line(format!("{} were brought over", counts.told())),
+        if output.json {
+            output.document(&json!({ "to": address.to_string(), "imported": counts }))
+        } else {
+            output.line(format!("{} were brought over", counts.in_words()))
         }
     }
 }

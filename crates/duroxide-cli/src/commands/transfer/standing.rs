@@ -1,5 +1,5 @@
 //! Where a move stands, by what both stores say of themselves. Both are closed while it is under way, each with the
-//! number of the move, so that whoever is killed at whatever moment, the next call knows what is left to do.
+//! number of the move, so that after a kill at any moment the next call knows what is left to do.
 //!
 //! ```text
 //! target                     source                     next

@@ -45,8 +45,8 @@ fn is_told_apart<E: DeserializeOwned + PartialEq + fmt::Debug>(own: E) {
         misfit::Misfit::Error,
     ] {
         let text = misfit.of_activity("refund", "a number was expected");
-        let told = of(&text);
-        assert!(matches!(told, ActivityError::Undecodable(_)), "{told:?}");
+        let read = of(&text);
+        assert!(matches!(read, ActivityError::Undecodable(_)), "{read:?}");
     }
     assert_eq!(of("\"no funds\""), ActivityError::Failed(own));
     let child = |text: &str| {
@@ -61,10 +61,10 @@ fn is_told_apart<E: DeserializeOwned + PartialEq + fmt::Debug>(own: E) {
         "sub-orchestration instance id 'a' already exists",
         "the input of the orchestration does not decode: eof",
     ] {
-        let told = child(refusal);
+        let read = child(refusal);
         assert!(
-            matches!(told, OrchestrationError::Undecodable(_)),
-            "{told:?}"
+            matches!(read, OrchestrationError::Undecodable(_)),
+            "{read:?}"
         );
     }
 }

@@ -5,5 +5,5 @@ mod mailbox;
 mod signals;
 
 pub(crate) use call::{Call, Resolution};
-pub(crate) use mailbox::{Letter, Mailbox};
+pub(crate) use mailbox::{Mailbox, QueueMessage};
 pub(crate) use signals::Signals;

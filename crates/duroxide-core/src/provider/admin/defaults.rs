@@ -96,7 +96,7 @@ pub(super) async fn summary_of<A: ProviderAdmin + ?Sized>(
     let labels = admin.labels(id).await?;
     Ok(InstanceSummary {
         status: InstanceStatus::of_stored(&info.status),
-        custom_status: history.iter().rev().find_map(told_status).flatten(),
+        custom_status: history.iter().rev().find_map(status_set_by).flatten(),
         execution_id: execution,
         created_at_ms: info.created_at,
         updated_at_ms: info.updated_at,
@@ -113,7 +113,7 @@ pub(super) async fn summary_of<A: ProviderAdmin + ?Sized>(
 }
 
 /// The custom status that an event left behind, if it touched it.
-fn told_status(event: &Event) -> Option<Option<String>> {
+fn status_set_by(event: &Event) -> Option<Option<String>> {
     match &event.kind {
         EventKind::CustomStatusUpdated { status } => Some(status.clone()),
         EventKind::OrchestrationStarted {

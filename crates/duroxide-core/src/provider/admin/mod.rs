@@ -180,7 +180,7 @@ pub trait ProviderAdmin: Any + Send + Sync {
     }
 
     /// Puts the message of a dead letter back into its queue, as a new message, and forgets the letter: both or
-    /// neither, and only if [`LetterOrigin::refusal`](super::LetterOrigin::refusal) has nothing against it, judged in
+    /// neither, and only if [`DeadLetterOrigin::refusal`](super::DeadLetterOrigin::refusal) has nothing against it, judged in
     /// the same transaction.
     ///
     /// Default: `None`, the store cannot do that in one step.
@@ -258,7 +258,7 @@ pub trait ProviderAdmin: Any + Send + Sync {
     ///
     /// A commit changes them by [`label_changes`](crate::label_changes): those that a new instance begins with, and
     /// those that its code sets and removes. They last as long as the instance, over all its executions. Where a store
-    /// keeps them, they are no key-values: [`is_label_key`](crate::is_label_key) tells.
+    /// keeps them, they are no key-values: [`is_label_key`](crate::is_label_key) recognises them.
     ///
     /// Default: read off the history of the latest execution.
     async fn labels(&self, instance: &str) -> Result<Labels, ProviderError> {
@@ -345,7 +345,7 @@ pub trait ProviderAdmin: Any + Send + Sync {
     }
 
     /// Ids that the store holds anything of, a page at a time: instances, oldest first as far as the store knows, then
-    /// ids of which only messages, activities or dead letters are there. `after` is what the page before told as its
+    /// ids of which only messages, activities or dead letters are there. `after` is what the page before returned as its
     /// next, `None` for the first page. An id may come twice; one that is there from the first page to the last comes
     /// at least once.
     ///
@@ -360,7 +360,7 @@ pub trait ProviderAdmin: Any + Send + Sync {
     }
 
     /// Everything that the store holds of one instance, read as one state; an empty snapshot for an unknown id. What is
-    /// claimed is told as if it were not: leases, sessions and rests are no part of a snapshot.
+    /// claimed is reported as if it were not: leases, sessions and rests are no part of a snapshot.
     ///
     /// Default: `None`, the store cannot do that.
     async fn snapshot_instance(
@@ -384,7 +384,7 @@ pub trait ProviderAdmin: Any + Send + Sync {
         Ok(None)
     }
 
-    /// Brings an instance into the store as a snapshot tells it, with its queues and lives: all of it or nothing, and
+    /// Brings an instance into the store as a snapshot has it, with its queues and lives: all of it or nothing, and
     /// only if the store holds nothing of its id, and is closed with exactly this reason (`None`: is open) at that
     /// moment, judged in the same transaction. It goes on from there: what was ready can be claimed at once, what was
     /// delayed when it is due, in the same order, with the same attempts. A snapshot of it equals the one that was
@@ -406,7 +406,7 @@ pub trait ProviderAdmin: Any + Send + Sync {
 
     /// Closes the store for the engine, its clients and its operators, changes why it is closed, or (a reason of
     /// `None`) opens it again; all this only if it is closed with exactly the `expected` reason (`None`: is open) at
-    /// that moment. Who lost a race is told so.
+    /// that moment. The answer says who lost a race.
     ///
     /// From then on everything that would change an instance fails for good, with the reason in the error, also for
     /// those that had the store open before: messages, claims, commits, results, turns and activities that are given

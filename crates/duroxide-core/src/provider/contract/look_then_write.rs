@@ -55,7 +55,7 @@ enum Look {
     Unclear,
 }
 
-/// What has an id, as far as the store tells.
+/// What has an id, as far as the store reports it.
 async fn look<P: Provider + ?Sized>(store: &P, id: &str) -> Result<Look, ProviderError> {
     let known = |status: &OutcomeStatus| match status {
         OutcomeStatus::Running => Standing::Running,

@@ -149,7 +149,7 @@ pub trait Provider: Any + Send + Sync {
 
     /// Puts a start, messages, or both on the orchestrator queue of one instance, if what has its id allows it. What
     /// has the id is read, what has ended is deleted and all items are stored in one transaction: [`Submission::step`]
-    /// says what to do, [`Submission::answer`] what to tell. Nothing else writes to the id between the look and the
+    /// says what to do, [`Submission::answer`] what to return. Nothing else writes to the id between the look and the
     /// write; a start that is queued counts as there, also one that is delayed. A submission that is refused changes
     /// nothing.
     ///
@@ -314,7 +314,7 @@ pub trait Provider: Any + Send + Sync {
     /// the batch stays claimed.
     ///
     /// Default: `false`, the store keeps no dead letters and nothing changed.
-    async fn set_aside_messages(
+    async fn dead_letter_messages(
         &self,
         lock_token: &str,
         positions: &[usize],
@@ -361,16 +361,16 @@ pub trait Provider: Any + Send + Sync {
     }
 
     /// Commits one turn as [`ack_orchestration_item`](Self::ack_orchestration_item) does and, in the same transaction,
-    /// holds the letters of the instance back: its [`WorkItem::QueueMessage`]s, those that are queued and those that
+    /// holds the queue messages of the instance back: its [`WorkItem::QueueMessage`]s, those that are queued and those that
     /// come. Until the next commit of the instance no claim takes one of them, and they alone do not make it claimable.
-    /// All other messages are handed out as always, however many letters were queued before them; finding them may take
+    /// All other messages are handed out as always, however many queue messages were queued before them; finding them may take
     /// several claims, each of them short.
     ///
-    /// The next plain commit of the instance ends that: the letters come again, in the order in which they were sent,
+    /// The next plain commit of the instance ends that: the queue messages come again, in the order in which they were sent,
     /// within the bounds of a claim. An abandoned or lapsed claim changes nothing. Nothing of it outlives the instance:
-    /// an instance that has ended gets its letters as always, and a later life of the id holds none back.
+    /// an instance that has ended gets its queue messages as always, and a later life of the id holds none back.
     ///
-    /// The engine asks for it when the code has letters that it did not read and waits for none: it would record
+    /// The engine asks for it when the code has queue messages that it did not read and waits for none: it would record
     /// further ones and carry them on. `true`: they are held back.
     ///
     /// Default: commits the turn; `false`, the store holds nothing back.
@@ -378,7 +378,7 @@ pub trait Provider: Any + Send + Sync {
     /// # Errors
     ///
     /// As a commit.
-    async fn ack_holding_letters(
+    async fn ack_holding_queue_messages(
         &self,
         lock_token: &str,
         writes: TurnWrites,
@@ -390,7 +390,11 @@ pub trait Provider: Any + Send + Sync {
     /// Dead-letters a claimed item of the worker queue, under its lease.
     ///
     /// Default: `false`, the store keeps no dead letters and nothing changed.
-    async fn set_aside_work_item(&self, token: &str, reason: &str) -> Result<bool, ProviderError> {
+    async fn dead_letter_work_item(
+        &self,
+        token: &str,
+        reason: &str,
+    ) -> Result<bool, ProviderError> {
         let _ = (token, reason);
         Ok(false)
     }

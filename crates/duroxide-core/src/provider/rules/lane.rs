@@ -122,7 +122,7 @@ impl Abilities {
         lane != PAUSED && (self.are_all() || self.fit(needs(lane).as_ref()))
     }
 
-    /// Whether the caller can run what needs this; everybody can run what needs nothing.
+    /// Whether the caller has the code that is needed; without a need, it has.
     #[must_use]
     pub fn fit(&self, needs: Option<&Needs>) -> bool {
         let Some(needs) = needs else {

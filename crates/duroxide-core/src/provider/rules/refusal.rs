@@ -107,7 +107,7 @@ pub enum Refusal {
     /// The store is closed for the engine and its clients.
     #[error("the store is closed: {reason}")]
     Closed {
-        /// Why, as the operator was told.
+        /// Why, as shown to the operator.
         reason: String,
     },
 }

@@ -4,13 +4,14 @@
 
 mod check;
 mod family;
-mod lives;
+mod incarnations;
 mod queued;
 mod record;
 
-pub use queued::{Awaiting, LetterRecord, QueuedActivity, QueuedMessage};
+pub use queued::{Awaiting, DeadLetterRecord, QueuedActivity, QueuedMessage};
 pub use record::{
-    EventRecord, ExecutionRecord, HeartbeatRecord, InstanceRecord, KeyValueRecord, StoredLife,
+    EventRecord, ExecutionRecord, HeartbeatRecord, InstanceRecord, KeyValueRecord,
+    StoredIncarnation,
 };
 
 use serde::{Deserialize, Serialize};
@@ -55,8 +56,8 @@ pub struct InstanceSnapshot {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub activities: Vec<QueuedActivity>,
     /// Dead letters that name it, oldest first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub letters: Vec<LetterRecord>,
+    #[serde(rename = "letters", default, skip_serializing_if = "Vec::is_empty")]
+    pub dead_letters: Vec<DeadLetterRecord>,
 }
 
 impl InstanceSnapshot {
@@ -79,7 +80,7 @@ impl InstanceSnapshot {
             && self.heartbeats.is_empty()
             && self.messages.is_empty()
             && self.activities.is_empty()
-            && self.letters.is_empty()
+            && self.dead_letters.is_empty()
     }
 
     /// The current execution, if it is there.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::record::StoredLife;
+use super::record::StoredIncarnation;
 
 /// A message that no turn has taken in.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,7 +16,7 @@ pub struct QueuedMessage {
     pub attempts: u32,
     /// Of a start that an instance decided: the life of that instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sent_by: Option<StoredLife>,
+    pub sent_by: Option<StoredIncarnation>,
     /// Of a message that cannot be read: what is known of it beside its text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub awaiting: Option<Awaiting>,
@@ -38,7 +38,7 @@ pub struct Awaiting {
 }
 
 impl Awaiting {
-    /// The kind under which every store tells a message: whether an unreadable result was a success is not known.
+    /// The kind under which every store lists a message: whether an unreadable result was a success is not known.
     ///
     /// ```
     /// use duroxide_core::provider::Awaiting;
@@ -79,13 +79,13 @@ pub struct QueuedActivity {
     #[serde(default)]
     pub attempts: u32,
     /// The life of the instance that scheduled it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub life: Option<StoredLife>,
+    #[serde(rename = "life", default, skip_serializing_if = "Option::is_none")]
+    pub incarnation: Option<StoredIncarnation>,
 }
 
 /// A dead letter.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LetterRecord {
+pub struct DeadLetterRecord {
     /// The queue that it was in.
     pub queue: String,
     /// What it says.
@@ -93,10 +93,11 @@ pub struct LetterRecord {
     /// Why it was dead-lettered.
     pub reason: String,
     /// When, in milliseconds since the Unix epoch.
-    pub set_aside_at_ms: u64,
+    #[serde(rename = "set_aside_at_ms")]
+    pub dead_lettered_at_ms: u64,
     /// The life of the instance that it was for, as far as that is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub life: Option<StoredLife>,
+    #[serde(rename = "life", default, skip_serializing_if = "Option::is_none")]
+    pub incarnation: Option<StoredIncarnation>,
     /// Whether the instance got a failure in its place.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub answered: bool,

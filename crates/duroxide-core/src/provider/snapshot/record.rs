@@ -19,11 +19,15 @@ pub struct InstanceRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
     /// Which life of the id it is; `None` if an early build wrote it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub life: Option<StoredLife>,
+    #[serde(rename = "life", default, skip_serializing_if = "Option::is_none")]
+    pub incarnation: Option<StoredIncarnation>,
     /// Which life of the parent started it, as far as that is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent_life: Option<StoredLife>,
+    #[serde(
+        rename = "parent_life",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub parent_incarnation: Option<StoredIncarnation>,
     /// The custom status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub custom_status: Option<String>,
@@ -45,15 +49,15 @@ pub struct InstanceRecord {
 /// A life of an id as it is written down; see [`Incarnation`].
 ///
 /// ```
-/// use duroxide_core::provider::{Incarnation, StoredLife};
-/// let life = Incarnation::from_random(7 << 1);
-/// assert_eq!(StoredLife::from(life).incarnation(), Some(life));
+/// use duroxide_core::provider::{Incarnation, StoredIncarnation};
+/// let incarnation = Incarnation::from_random(7 << 1);
+/// assert_eq!(StoredIncarnation::from(incarnation).incarnation(), Some(incarnation));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct StoredLife(pub i64);
+pub struct StoredIncarnation(pub i64);
 
-impl StoredLife {
+impl StoredIncarnation {
     /// The life; `None` if the number is none.
     #[must_use]
     pub fn incarnation(self) -> Option<Incarnation> {
@@ -61,9 +65,9 @@ impl StoredLife {
     }
 }
 
-impl From<Incarnation> for StoredLife {
-    fn from(life: Incarnation) -> Self {
-        Self(life.to_stored())
+impl From<Incarnation> for StoredIncarnation {
+    fn from(incarnation: Incarnation) -> Self {
+        Self(incarnation.to_stored())
     }
 }
 

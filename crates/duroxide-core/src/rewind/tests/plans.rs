@@ -86,22 +86,22 @@ fn timers_signals_and_messages_come_again_in_their_order() {
     let history = History::begun().and(None, EventKind::TimerCreated { fire_at_ms: 70 });
     let history = history.and(None, EventKind::TimerCreated { fire_at_ms: 90 });
     let history = history.activity("a").failed(4);
-    let letter = |data: &str| delivered("orders", data);
+    let message = |data: &str| delivered("orders", data);
     let signal = EventKind::ExternalEvent {
         name: "go".into(),
         data: "1".into(),
     };
-    let history = history.and(None, letter("one")).and(None, signal);
+    let history = history.and(None, message("one")).and(None, signal);
     let history = history.and(Some(2), EventKind::TimerFired { fire_at_ms: 70 });
-    let history = history.and(None, letter("two")).ends_with_error();
+    let history = history.and(None, message("two")).ends_with_error();
     let rewind = plan(&history.0, RewindPoint::Failure).expect("it failed");
     let kinds: Vec<_> = rewind
         .arrivals
         .iter()
         .map(|it| it.kind.wire_name())
         .collect();
-    let letter = "ExternalEventPersistent";
-    assert_eq!(kinds, [letter, "TimerFired", letter]);
+    let message = "ExternalEventPersistent";
+    assert_eq!(kinds, [message, "TimerFired", message]);
     assert_eq!(rewind.signals.len(), 1, "no code ran after it");
     assert_eq!(
         ids(&rewind),

@@ -1,7 +1,7 @@
 //! Signals, queues and timers.
 
 use super::{Mutation, SECOND};
-use crate::history::{fired, letter};
+use crate::history::{fired, queue_message};
 use crate::world::handler;
 
 pub(super) fn waits() -> Vec<Mutation> {
@@ -37,7 +37,7 @@ pub(super) fn waits() -> Vec<Mutation> {
         mutation!(
             "reads one message less",
             "history schedule but no emitted action",
-            [letter("q", "1")],
+            [queue_message("q", "1")],
             |ctx| {
                 ctx.dequeue_event("q").await;
                 ctx.dequeue_event("q").await

@@ -26,7 +26,7 @@ const CHILDREN_MAX: usize = 100;
 /// How many handlers are looked through.
 const LOOKED_THROUGH: u32 = 10_000;
 /// How many dead letters of one instance an explanation lists.
-const LETTERS_MAX: u32 = 20;
+const DEAD_LETTERS_MAX: u32 = 20;
 /// How long work may be ready before nodes are doubted.
 const UNCLAIMED_MS: u64 = 30_000;
 
@@ -107,7 +107,7 @@ impl Client {
         })
     }
 
-    /// What an instance waits for, as its history tells: a part of [`explain`](Self::explain) that asks nothing else.
+    /// What an instance waits for, as its history shows: a part of [`explain`](Self::explain) that asks nothing else.
     /// Empty if it has ended or is not known. What the store knows besides (where an activity is, why a child waits) is
     /// left open.
     ///
@@ -149,7 +149,9 @@ impl Client {
             Some(pending) => pending.now_ms,
             None => SystemClock.now_ms(),
         };
-        let letters = self.admin()?.list_dead_letters_of(instance, LETTERS_MAX);
+        let letters = self
+            .admin()?
+            .list_dead_letters_of(instance, DEAD_LETTERS_MAX);
         let mut findings = dead_letter_findings(&letters.await?);
         let Some(standing) = open::standing(&history) else {
             return Ok(not_begun(
@@ -281,12 +283,12 @@ impl Client {
 
 /// Oldest first.
 fn dead_letter_findings(letters: &[DeadLetter]) -> Vec<Finding> {
-    let tell = |letter: &DeadLetter| Finding::DeadLetter {
+    let finding = |letter: &DeadLetter| Finding::DeadLetter {
         id: letter.id,
         reason: letter.reason.clone(),
-        at_ms: letter.set_aside_at,
+        at_ms: letter.dead_lettered_at_ms,
     };
-    letters.iter().rev().map(tell).collect()
+    letters.iter().rev().map(finding).collect()
 }
 
 fn up(seen: Vec<SeenNode>) -> Vec<NodeInfo> {

@@ -203,7 +203,7 @@ mod tests {
         (None, EventKind::QueueSubscribed { name })
     }
 
-    fn letter() -> (Option<u64>, EventKind) {
+    fn message() -> (Option<u64>, EventKind) {
         let (name, data) = ("inbox".to_owned(), String::new());
         (None, EventKind::QueueEventDelivered { name, data })
     }
@@ -218,9 +218,9 @@ mod tests {
 
     #[test]
     fn a_message_that_came_first_is_not_waited_for() {
-        assert_eq!(open_ids(vec![letter(), dequeue()]), Vec::<u64>::new());
-        assert_eq!(open_ids(vec![letter(), dequeue(), dequeue()]), [3]);
-        assert_eq!(open_ids(vec![dequeue(), letter()]), Vec::<u64>::new());
+        assert_eq!(open_ids(vec![message(), dequeue()]), Vec::<u64>::new());
+        assert_eq!(open_ids(vec![message(), dequeue(), dequeue()]), [3]);
+        assert_eq!(open_ids(vec![dequeue(), message()]), Vec::<u64>::new());
         let dropped = EventKind::QueueSubscriptionCancelled {
             reason: "dropped_future".into(),
         };
@@ -235,7 +235,7 @@ mod tests {
         let dropped = EventKind::QueueSubscriptionCancelled {
             reason: "dropped_future".into(),
         };
-        let kinds = vec![dequeue(), dequeue(), (Some(1), dropped), letter()];
+        let kinds = vec![dequeue(), dequeue(), (Some(1), dropped), message()];
         assert_eq!(open_ids(kinds), Vec::<u64>::new());
     }
 

@@ -3,7 +3,7 @@
 use duroxide_core::provider::HandlerKind;
 use serde::{Serialize, Serializer};
 
-/// Why an instance stands where it stands. `Display` tells it in words.
+/// Why an instance stands where it stands. `Display` puts it into words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Explanation {
@@ -105,7 +105,7 @@ pub enum Wait {
         instance_id: String,
         /// The time at which it was scheduled.
         since_ms: u64,
-        /// Why the child stands where it stands; `None` if nothing is known of it, or it was told above.
+        /// Why the child stands where it stands; `None` if nothing is known of it, or it stands above.
         why: Option<Box<Explanation>>,
     },
 }
@@ -164,7 +164,7 @@ pub enum Finding {
     },
     /// A message that concerns it was dead-lettered.
     DeadLetter {
-        /// The letter's number.
+        /// The number of the dead letter.
         id: u64,
         /// The reason.
         reason: String,

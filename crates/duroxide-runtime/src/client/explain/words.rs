@@ -8,18 +8,18 @@ use super::types::{ActivityPlace, Explanation, Finding, Standing, Wait};
 
 impl Display for Explanation {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        self.tell(f, 0)
+        self.write(f, 0)
     }
 }
 
 impl Explanation {
     /// The facts as lines: how deep each is indented, and its text.
-    fn tell(&self, f: &mut Formatter<'_>, depth: usize) -> fmt::Result {
+    fn write(&self, f: &mut Formatter<'_>, depth: usize) -> fmt::Result {
         line(f, depth, &self.headline())?;
         for wait in &self.waits {
             line(f, depth + 1, &wait.in_words(self.now_ms))?;
             if let Wait::Child { why: Some(why), .. } = wait {
-                why.tell(f, depth + 2)?;
+                why.write(f, depth + 2)?;
             }
         }
         for finding in &self.findings {
@@ -65,7 +65,7 @@ fn line(f: &mut Formatter<'_>, depth: usize, text: &str) -> fmt::Result {
 }
 
 impl Wait {
-    /// The wait as a sentence, told at a time.
+    /// The wait as a sentence, as seen at a time.
     #[must_use]
     pub fn in_words(&self, now_ms: u64) -> String {
         match self {
@@ -158,7 +158,7 @@ impl ActivityPlace {
 }
 
 impl Finding {
-    /// The finding as a sentence, told at a time.
+    /// The finding as a sentence, as seen at a time.
     #[must_use]
     pub fn in_words(&self, now_ms: u64) -> String {
         match self {

@@ -84,7 +84,7 @@ impl Notes {
         self.left_out.contains(&(of.to_owned(), field.to_owned()))
     }
 
-    /// Whether another pass may tell more of a struct.
+    /// Whether another pass may show more of a struct.
     fn is_unfinished(&self, name: &str) -> bool {
         let Some(Shape::Struct(fields)) = self.types.get(name) else {
             return false;

@@ -76,7 +76,7 @@ impl Probe<'_> {
         count: usize,
         visit: impl FnOnce(V, Few<'_>) -> Result<V::Value, Refused>,
         visitor: V,
-        told: impl FnOnce(&[String]) -> String,
+        describe: impl FnOnce(&[String]) -> String,
     ) -> Result<V::Value, Refused> {
         let seen = RefCell::new(Vec::new());
         let few = Few {
@@ -85,7 +85,7 @@ impl Probe<'_> {
             seen: &seen,
         };
         let made = visit(visitor, few);
-        self.note(told(&seen.into_inner()));
+        self.note(describe(&seen.into_inner()));
         made
     }
 }
@@ -318,8 +318,13 @@ impl<'de> Deserializer<'de> for Probe<'_> {
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
-        let told = |seen: &[String]| format!("list of {}", part(seen, 0));
-        self.few(1, |visitor: V, few| visitor.visit_seq(few), visitor, told)
+        let describe = |seen: &[String]| format!("list of {}", part(seen, 0));
+        self.few(
+            1,
+            |visitor: V, few| visitor.visit_seq(few),
+            visitor,
+            describe,
+        )
     }
 
     fn deserialize_tuple<V: Visitor<'de>>(
@@ -327,11 +332,16 @@ impl<'de> Deserializer<'de> for Probe<'_> {
         len: usize,
         visitor: V,
     ) -> Result<V::Value, Refused> {
-        let told = |seen: &[String]| {
+        let describe = |seen: &[String]| {
             let parts: Vec<&str> = (0..len).map(|at| part(seen, at)).collect();
             format!("({})", parts.join(", "))
         };
-        self.few(len, |visitor: V, few| visitor.visit_seq(few), visitor, told)
+        self.few(
+            len,
+            |visitor: V, few| visitor.visit_seq(few),
+            visitor,
+            describe,
+        )
     }
 
     fn deserialize_tuple_struct<V: Visitor<'de>>(
@@ -349,8 +359,13 @@ impl<'de> Deserializer<'de> for Probe<'_> {
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
-        let told = |seen: &[String]| format!("map of {} to {}", part(seen, 0), part(seen, 1));
-        self.few(1, |visitor: V, few| visitor.visit_map(few), visitor, told)
+        let describe = |seen: &[String]| format!("map of {} to {}", part(seen, 0), part(seen, 1));
+        self.few(
+            1,
+            |visitor: V, few| visitor.visit_map(few),
+            visitor,
+            describe,
+        )
     }
 
     fn deserialize_struct<V: Visitor<'de>>(

@@ -1,5 +1,5 @@
-//! Whether a failed instance is rewound. In: a claim of an instance that has ended. Out: the plan, or a refusal that
-//! the caller who waits for the instance is told of.
+//! Whether a failed instance is rewound. In: a claim of an instance that has ended. Out: the plan, or a refusal for
+//! the caller who waits for the instance.
 
 use duroxide_core::provider::{OrchestrationItem, OutcomeStatus};
 use duroxide_core::replay::ParentLink;
@@ -189,10 +189,10 @@ mod tests {
             failure: None,
         };
         item.messages.push(request.to("i"));
-        let told = answers_without_rewind(&item, Some(&parent));
+        let answer = answers_without_rewind(&item, Some(&parent));
         assert!(
-            matches!(&told, Some(WorkItem::SubOrchFailed { parent_id: 7, .. })),
-            "{told:?}"
+            matches!(&answer, Some(WorkItem::SubOrchFailed { parent_id: 7, .. })),
+            "{answer:?}"
         );
         assert_eq!(answers_without_rewind(&item, None), None);
     }

@@ -21,7 +21,7 @@ pub(super) async fn look_at(
     for child in &rewind.children {
         let found = match found(engine, child).await? {
             Some(found) => Some(found),
-            // Once it has begun it can be told whose it is, and how it stands.
+            // Once it has begun, its history shows whose it is and how it stands.
             None if is_about_to_begin(engine, child).await? => return Ok(None),
             // A start that is not queued any more may have been taken up between the two looks.
             None => found(engine, child).await?,
@@ -31,7 +31,7 @@ pub(super) async fn look_at(
                 let outcome = engine.store.read_outcome(&child.instance).await?;
                 standing(outcome, found.failure)
             }
-            // Another instance may have the id: the start is sent again, and refused, which tells the code.
+            // Another instance may have the id: the start is sent again, and refused, which the code sees.
             _ => ChildStanding::Unborn,
         };
         if child.cancelled && is_being_cancelled(engine, child, &standing).await? {

@@ -27,7 +27,7 @@ use crate::engine::{BlockCause, Engine};
 pub(super) use asked::{Asked, answers_without_rewind, asked, repeated_end};
 use children::look_at;
 
-/// How long a retry rests that waits for a child. The end of the child is told to the instance, which ends the rest.
+/// How long a retry rests that waits for a child. The end of the child is a message for the instance, which ends the rest.
 const CHILD_REST: Duration = Duration::from_secs(30);
 
 /// Begins the next execution with what the rewind keeps. Messages that were claimed with the request go to it.
@@ -70,7 +70,7 @@ pub(super) async fn run(
         name: item.orchestration_name,
         execution_id,
         parent: ParentLink::recorded_in(&history),
-        life: claim.incarnation,
+        incarnation: claim.incarnation,
         instance: item.instance,
     };
     let writes = TurnCommit {
@@ -147,7 +147,7 @@ mod tests {
             execution_id: 2,
             name: "o".into(),
             parent: None,
-            life: None,
+            incarnation: None,
         };
         // The version of its events is that of the engine that recorded them.
         let pinned = metadata(&of, &[]).pinned_duroxide_version;

@@ -50,7 +50,7 @@ pub(super) fn all() -> Vec<(&'static str, RootPlan)> {
         ),
         (
             "queue messages across executions",
-            alone(vec![Step::Letters(2), Step::Continue, Step::Letters(1)]),
+            alone(vec![Step::Dequeue(2), Step::Continue, Step::Dequeue(1)]),
         ),
         (
             "children",
@@ -136,7 +136,7 @@ fn life(program: Program, end: LifeEnd) -> LifePlan {
     LifePlan {
         program,
         start_after: Duration::ZERO,
-        letter_pause: Duration::from_millis(1),
+        message_pause: Duration::from_millis(1),
         signal_pause: Duration::from_millis(10),
         end,
         prunes: false,

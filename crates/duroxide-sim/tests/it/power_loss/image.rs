@@ -100,12 +100,14 @@ fn apply(bytes: &mut Option<Vec<u8>>, change: &Happened, torn: Option<&mut Rng>)
 fn part(rng: &mut Rng, at: usize, length: usize) -> (usize, usize) {
     let first = SECTOR - at % SECTOR;
     let cuts: Vec<usize> = (first..length).step_by(SECTOR).collect();
-    match cuts.is_empty() {
+    if cuts.is_empty() {
         // Within one sector: whole.
-        true => (0, length),
-        false => match rng.chance(500) {
-            true => (0, *rng.pick(&cuts)),
-            false => (*rng.pick(&cuts), length),
-        },
+        (0, length)
+    } else {
+        if rng.chance(500) {
+            (0, *rng.pick(&cuts))
+        } else {
+            (*rng.pick(&cuts), length)
+        }
     }
 }

@@ -179,9 +179,10 @@ impl Recording {
 fn path_of(arguments: &str) -> Option<String> {
     let (_, path) = arguments.split_once('<')?;
     let (path, _) = path.split_once('>')?;
-    Some(match path.contains("\\x") {
-        true => String::from_utf8_lossy(&decode(path)).into_owned(),
-        false => path.to_owned(),
+    Some(if path.contains("\\x") {
+        String::from_utf8_lossy(&decode(path)).into_owned()
+    } else {
+        path.to_owned()
     })
 }
 

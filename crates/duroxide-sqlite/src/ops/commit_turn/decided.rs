@@ -26,7 +26,7 @@ pub(crate) struct Commit {
     /// Where the messages of the claim are.
     pub(super) bounds: Bounds,
     /// The life that this turn gives an instance that does not exist yet.
-    pub(super) next_life: Incarnation,
+    pub(super) next_incarnation: Incarnation,
     pub(super) execution_id: u64,
     /// Whether it begins an execution after another one.
     pub(super) begins_later: bool,
@@ -43,7 +43,7 @@ pub(crate) struct Commit {
     pub(super) labels: Vec<LabelChange>,
     pub(super) cancelled: Vec<ScheduledActivityIdentifier>,
     /// Whether queue messages are held back until the next commit.
-    pub(super) holds_letters: bool,
+    pub(super) holds_queue_messages: bool,
     /// How the instance ends with this turn, if it does.
     pub(super) ended: Option<OutcomeStatus>,
 }
@@ -54,7 +54,7 @@ impl Commit {
         let TurnToken {
             instance,
             bounds,
-            next_life,
+            next_incarnation,
         } = token::turn(token)?;
         let to_orchestrators = writes
             .to_orchestrators
@@ -67,7 +67,7 @@ impl Commit {
             token: token.to_owned(),
             instance_at: token.len() - instance.len(),
             bounds,
-            next_life,
+            next_incarnation,
             execution_id: writes.execution_id,
             begins_later: rules::begins_later_execution(history),
             events: codec::events(instance, history)?,
@@ -96,13 +96,13 @@ impl Commit {
             kv: history.iter().filter_map(kv_change).collect(),
             labels: label_changes(history),
             cancelled: writes.cancelled,
-            holds_letters: false,
+            holds_queue_messages: false,
         })
     }
 
     /// The same turn; queue messages of its instance are held back until the next one.
-    pub(crate) fn holding_letters(mut self) -> Self {
-        self.holds_letters = true;
+    pub(crate) fn holding_queue_messages(mut self) -> Self {
+        self.holds_queue_messages = true;
         self
     }
 

@@ -13,19 +13,19 @@ use duroxide_core::provider::rules::{self, Refusal, lane};
 use self::remember::{change, remember};
 use crate::damage::Damage;
 use crate::error::{Result, SqliteError};
-use crate::tables::dead_letters::{NewLetter, Recipient};
-use crate::tables::held_letters::Hold;
+use crate::tables::dead_letters::{NewDeadLetter, Recipient};
+use crate::tables::held_queue_messages::Hold;
 use crate::tables::instances::Birth;
 use crate::tables::orchestrator_queue::NewMessage;
 use crate::tables::{
-    dead_letters, executions, held_letters, history, instance_locks, instances, kv, labels,
+    dead_letters, executions, held_queue_messages, history, instance_locks, instances, kv, labels,
     orchestrator_queue, pauses, worker_queue,
 };
 use crate::tx::{QueueMemory, Tx};
 use crate::writer_tx::WriterTx;
 
 pub(crate) fn run(tx: &mut WriterTx<'_>, commit: &Commit) -> Result<()> {
-    let (instance, next_life) = (commit.instance(), commit.next_life);
+    let (instance, next_incarnation) = (commit.instance(), commit.next_incarnation);
     // Writing to it would fail this transaction, and every one that shares it.
     if let Some(Damage::History(why)) = tx.writer().damaged.get(instance) {
         return Err(Refusal::Undecodable {
@@ -37,7 +37,7 @@ pub(crate) fn run(tx: &mut WriterTx<'_>, commit: &Commit) -> Result<()> {
     let parents = parents(tx, instance, commit)?;
     let queue = end_lease(tx, instance, commit)?;
     let birth = Birth {
-        incarnation: next_life,
+        incarnation: next_incarnation,
         parent_incarnation: parents.first().copied(),
     };
     let lane = lane_after(tx, instance, commit)?;
@@ -57,7 +57,7 @@ pub(crate) fn run(tx: &mut WriterTx<'_>, commit: &Commit) -> Result<()> {
         )?;
     }
     send(tx, instance, commit, parents)?;
-    hold_letters(tx, instance, commit)?;
+    hold_queue_messages(tx, instance, commit)?;
     if queue == QueueAfter::MayHaveMore && orchestrator_queue::settle_head(tx, instance)? {
         let now = tx.now;
         tx.effects.turn_claimable_at(now);
@@ -69,7 +69,7 @@ pub(crate) fn run(tx: &mut WriterTx<'_>, commit: &Commit) -> Result<()> {
         worker_queue::bring_back(tx, instance)?;
     }
     if !commit.ends_execution() {
-        tx.writer().in_flight.rest(instance);
+        tx.writer().in_flight.end_turn(instance);
     }
     let change = change(tx, instance, commit)?;
     tx.effects.instance_changed(instance, change);
@@ -81,18 +81,18 @@ fn schedule(tx: &mut WriterTx<'_>, instance: &str, commit: &Commit) -> Result<()
     if commit.to_workers.is_empty() {
         return Ok(());
     }
-    let own = match tx.writer().memory.life(instance) {
-        Some(life) => life,
-        None if commit.begins_instance() && commit.named.is_some() => Some(commit.next_life),
+    let own = match tx.writer().memory.incarnation(instance) {
+        Some(incarnation) => incarnation,
+        None if commit.begins_instance() && commit.named.is_some() => Some(commit.next_incarnation),
         None => instances::incarnation(tx, instance)?,
     };
     for work in &commit.to_workers {
-        let life = if work.instance == instance {
+        let incarnation = if work.instance == instance {
             own
         } else {
             instances::incarnation(tx, &work.instance)?
         };
-        worker_queue::push(tx, work, life)?;
+        worker_queue::push(tx, work, incarnation)?;
     }
     Ok(())
 }
@@ -133,7 +133,7 @@ fn send(
             }
             let alive = instances::incarnation(tx, &message.instance)?;
             if !parents.is_empty() && !alive.is_some_and(|alive| parents.contains(&alive)) {
-                let letter = NewLetter {
+                let letter = NewDeadLetter {
                     queue: "orchestrator",
                     instance: &message.instance,
                     payload: &message.json,
@@ -150,14 +150,14 @@ fn send(
 }
 
 /// Holds the queue messages of the instance back, or ends that. Claims hide those that they meet.
-fn hold_letters(tx: &Tx<'_>, instance: &str, commit: &Commit) -> Result<()> {
-    if !commit.holds_letters || commit.ends_instance() {
-        return orchestrator_queue::release_letters(tx, instance);
+fn hold_queue_messages(tx: &Tx<'_>, instance: &str, commit: &Commit) -> Result<()> {
+    if !commit.holds_queue_messages || commit.ends_instance() {
+        return orchestrator_queue::release_queue_messages(tx, instance);
     }
-    if held_letters::of(tx, instance)? == Some(Hold::Closed) {
+    if held_queue_messages::of(tx, instance)? == Some(Hold::Closed) {
         return Ok(());
     }
-    held_letters::set(tx, instance, Hold::Closed)
+    held_queue_messages::set(tx, instance, Hold::Closed)
 }
 
 /// What is queued for the instance once the messages of the claim are deleted.
@@ -233,9 +233,10 @@ fn write_instance(
 
 /// The labels that an instance is created with; none if it was there before.
 fn labels_at_birth(commit: &Commit) -> Labels {
-    match commit.creates_instance() {
-        true => labels::changed(Labels::new(), &commit.labels),
-        false => Labels::new(),
+    if commit.creates_instance() {
+        labels::changed(Labels::new(), &commit.labels)
+    } else {
+        Labels::new()
     }
 }
 

@@ -55,7 +55,7 @@ pub(super) fn remember(
             execution_id: commit.execution_id,
             pinned: commit.execution.pinned.clone(),
             lane: lane.unwrap_or(lane::ANY_NODE).to_owned(),
-            incarnation: Some(commit.next_life),
+            incarnation: Some(commit.next_incarnation),
         }),
         _ => instances::handler(tx, instance)?,
     };

@@ -15,9 +15,9 @@ use crate::damage::Damage;
 use crate::error::Result;
 use crate::ops::orphans::{self, Orphan, Unnamed};
 use crate::ops::pause;
-use crate::tables::held_letters::{self, Hold};
+use crate::tables::held_queue_messages::{self, Hold};
 use crate::tables::instances::Handler;
-use crate::tables::orchestrator_queue::{Head, Letters, MessageBatch, Stretch};
+use crate::tables::orchestrator_queue::{ClaimableQueueMessages, Head, MessageBatch, Stretch};
 use crate::tables::{deletions, executions, instances, orchestrator_queue};
 use crate::tx::Tx;
 use crate::writer_tx::WriterTx;
@@ -218,9 +218,9 @@ impl Chosen {
     ) -> Result<()> {
         let instance = &head.instance;
         let in_flight = tx.writer().in_flight;
-        let is_resting = in_flight.is_resting(instance);
-        self.leaves_some |= is_resting;
-        if is_resting || in_flight.contains(instance) {
+        let is_turn_over = in_flight.is_turn_over(instance);
+        self.leaves_some |= is_turn_over;
+        if is_turn_over || in_flight.contains(instance) {
             return Ok(());
         }
         // Messages that cannot be read cannot be handed out, and other instances must not wait for them.
@@ -306,7 +306,7 @@ fn examine(tx: &WriterTx<'_>, ask: &Ask, instance: &str) -> Result<Examined> {
     if let Some(handler) = handler {
         // Of many that came before the start, one claim takes only some.
         let messages_await_start = orchestrator_queue::messages_await_start(tx, instance)?;
-        let hold = held_letters::of(tx, instance)?;
+        let hold = held_queue_messages::of(tx, instance)?;
         let mut lane = handler.lane.clone();
         if lane == lane::BETWEEN
             && let Some((named, at)) = orchestrator_queue::beginning_lane(tx, instance)?
@@ -372,7 +372,8 @@ fn early_batch(tx: &WriterTx<'_>, ask: &Ask, instance: &str) -> Result<Option<Me
     if ask.hand_out == HandOut::AfterCommit || !caution.allows(instance) {
         return Ok(None);
     }
-    let read = orchestrator_queue::visible(tx, instance, ask.messages_max, Letters::All);
+    let read =
+        orchestrator_queue::visible(tx, instance, ask.messages_max, ClaimableQueueMessages::All);
     let batch = super::noting_damage(tx, instance, Damage::Messages, read)?;
     let are_new = batch
         .messages

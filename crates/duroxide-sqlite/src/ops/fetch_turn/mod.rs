@@ -27,7 +27,7 @@ use crate::ops::claim_attempt::ClaimAttempt;
 use crate::ops::steps::STEP_ROWS;
 use crate::ops::{delete, orphans};
 use crate::tables::instances::Handler;
-use crate::tables::orchestrator_queue::{ClaimedMessage, Letters, MessageBatch};
+use crate::tables::orchestrator_queue::{ClaimableQueueMessages, ClaimedMessage, MessageBatch};
 use crate::tables::{closing, history, instance_locks, kv, orchestrator_queue};
 use crate::token;
 use crate::tx::Tx;
@@ -253,7 +253,7 @@ fn take(
     };
     if !batch.to_hide.is_empty() {
         *hidden += batch.to_hide.len();
-        orchestrator_queue::hide_letters(tx, &candidate.instance, &batch.to_hide)?;
+        orchestrator_queue::hide_queue_messages(tx, &candidate.instance, &batch.to_hide)?;
         if batch.messages.is_empty() {
             return Ok(None);
         }
@@ -272,7 +272,7 @@ fn take(
     }
     let incarnation = match &candidate.handler {
         Some(handler) => handler.incarnation,
-        None => Some(token::turn(&token)?.next_life),
+        None => Some(token::turn(&token)?.next_incarnation),
     };
     let history = match tx.writer().damaged.get(&candidate.instance) {
         Some(Damage::History(detail)) => RawHistory::Damaged(SqliteError::Damaged { detail }),
@@ -296,11 +296,11 @@ fn take(
 /// What the claim takes of the messages of a candidate, and which ones it must hide.
 fn messages(tx: &Tx<'_>, ask: &Ask, candidate: &Candidate) -> Result<MessageBatch> {
     let instance = &candidate.instance;
-    let letters = match candidate.hold {
-        None => Letters::All,
-        Some(hold) => orchestrator_queue::claimable_letters(tx, instance, hold)?,
+    let claimable = match candidate.hold {
+        None => ClaimableQueueMessages::All,
+        Some(hold) => orchestrator_queue::claimable_queue_messages(tx, instance, hold)?,
     };
-    orchestrator_queue::visible(tx, instance, ask.messages_max, letters)
+    orchestrator_queue::visible(tx, instance, ask.messages_max, claimable)
 }
 
 /// Remembers what cannot be read: the transaction that met it fails as a whole, and the next one avoids it.
@@ -334,9 +334,9 @@ fn load_history(tx: &Tx<'_>, ask: &Ask, candidate: &Candidate) -> Result<RawHist
 /// What the caller holds, if it is exactly the history that is stored, of this life of the instance.
 fn confirmed(tx: &Tx<'_>, ask: &Ask, candidate: &Candidate) -> Result<Option<CachedHistory>> {
     let (instance, execution_id) = (&candidate.instance, candidate.execution_id);
-    let life = candidate.handler.as_ref().and_then(|it| it.incarnation);
+    let incarnation = candidate.handler.as_ref().and_then(|it| it.incarnation);
     let held = ask.cached.as_ref().and_then(|held| held.cached(instance));
-    let (Some(incarnation), Some(held)) = (life, held) else {
+    let (Some(incarnation), Some(held)) = (incarnation, held) else {
         return Ok(None);
     };
     let stored = match candidate.last_event_id {

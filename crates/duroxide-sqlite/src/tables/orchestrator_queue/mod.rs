@@ -6,23 +6,25 @@
 mod awaiting;
 mod enqueue;
 mod heads;
-mod letters;
+mod held_back;
 mod paused;
 mod resting;
 
 pub(crate) use awaiting::*;
 pub(crate) use enqueue::*;
 pub(crate) use heads::*;
-pub(crate) use letters::*;
+pub(crate) use held_back::*;
 pub(crate) use paused::*;
 pub(crate) use resting::*;
 
-use duroxide_core::provider::{CLAIM_BYTES_MAX, CLAIM_LETTERS_MAX, Incarnation, PendingMessage};
+use duroxide_core::provider::{
+    CLAIM_BYTES_MAX, CLAIM_QUEUE_MESSAGES_MAX, Incarnation, PendingMessage,
+};
 use rusqlite::Row;
 
 use crate::error::Result;
 use crate::tables::budget::{rows, spend};
-use crate::tables::instances::life;
+use crate::tables::instances::incarnation_in;
 use crate::tx::{Tx, count, payload, payload_text, shown_ms};
 
 /// A claimed message.
@@ -48,7 +50,7 @@ pub(crate) struct MessageBatch {
     pub(crate) bounds: Bounds,
     /// Whether the instance has no other message, due or not.
     pub(crate) is_all: bool,
-    /// Letters that were met and are held back.
+    /// Queue messages that were met and are held back.
     pub(crate) to_hide: Vec<i64>,
 }
 
@@ -68,14 +70,14 @@ pub(crate) struct Bounds {
     pub(crate) is_cut: bool,
 }
 
-/// The oldest visible messages of the instance, this attempt counted: at most `max`, and no more letters or bytes than
-/// a claim may have. The message that begins the next execution and the oldest request to cancel come with them in any
+/// The oldest visible messages of the instance, this attempt counted: at most `max`, and no more queue messages
+/// or bytes than a claim may have. The message that begins the next execution and the oldest request to cancel come with them in any
 /// case. Queue messages stay behind a continue-as-new that carries some, and those that are held back stay in any case.
 pub(crate) fn visible(
     tx: &Tx<'_>,
     instance: &str,
     max: usize,
-    letters: Letters,
+    claimable: ClaimableQueueMessages,
 ) -> Result<MessageBatch> {
     let limit = i64::try_from(max.max(1)).unwrap_or(i64::MAX);
     let mut messages: Vec<ClaimedMessage> = Vec::new();
@@ -99,14 +101,14 @@ pub(crate) fn visible(
             is_cut = looked_at > 0 && looked_at >= max;
             looked_at += 1;
             let is_queued: bool = row.get(5)?;
-            if !is_cut && is_queued && !letters.include(row.get(0)?) {
+            if !is_cut && is_queued && !claimable.include(row.get(0)?) {
                 to_hide.push(row.get(0)?);
                 return Ok(true);
             }
             let message = message(row)?;
             bytes = bytes.saturating_add(message.json.len());
             queued += usize::from(is_queued);
-            let is_full = bytes > CLAIM_BYTES_MAX || queued > CLAIM_LETTERS_MAX;
+            let is_full = bytes > CLAIM_BYTES_MAX || queued > CLAIM_QUEUE_MESSAGES_MAX;
             is_cut |= !messages.is_empty() && is_full;
             if !is_cut {
                 carries |= message.carries;
@@ -325,7 +327,7 @@ pub(crate) fn senders(tx: &Tx<'_>, instance: &str) -> Result<Vec<Incarnation>> {
         "SELECT sender_incarnation FROM orchestrator_queue
          WHERE instance_id = ?1 AND visible_at <= ?2 AND sender_incarnation IS NOT NULL ORDER BY id",
         (instance, tx.now),
-        |row| life(row, 0),
+        |row| incarnation_in(row, 0),
     )?;
     Ok(found.into_iter().flatten().collect())
 }

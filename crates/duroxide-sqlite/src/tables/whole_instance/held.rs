@@ -18,7 +18,7 @@ pub(crate) enum Position {
 }
 
 impl Position {
-    /// Reads what the page before told.
+    /// Reads what the page before returned.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         match text.split_at_checked(1)? {
             ("i", number) => number.parse().ok().map(Self::Instance),
@@ -60,7 +60,7 @@ pub(crate) fn held(tx: &Tx<'_>, after: &Position, limit: u32) -> Result<HeldIds>
     }
 }
 
-/// Ids without an instance. The empty id comes first, if it is there at all: it stands for letters that name no
+/// Ids without an instance. The empty id comes first, if it is there at all: it stands for dead letters that name no
 /// instance. Each branch walks the index of its table from `after` on, and stops when it has found enough.
 fn queued(tx: &Tx<'_>, after: &str, limit: i64) -> Result<HeldIds> {
     let mut ids: Vec<String> = tx.all(

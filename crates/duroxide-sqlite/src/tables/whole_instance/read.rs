@@ -2,8 +2,8 @@
 
 use duroxide_core::provider::rules::work_item_from_json;
 use duroxide_core::provider::{
-    Awaiting, EventRecord, ExecutionRecord, HeartbeatRecord, InstanceRecord, InstanceSnapshot,
-    KeyValueRecord, LetterRecord, QueuedActivity, QueuedMessage, StoredLife,
+    Awaiting, DeadLetterRecord, EventRecord, ExecutionRecord, HeartbeatRecord, InstanceRecord,
+    InstanceSnapshot, KeyValueRecord, QueuedActivity, QueuedMessage, StoredIncarnation,
 };
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
@@ -17,7 +17,7 @@ pub(crate) fn read(tx: &Tx<'_>, instance: &str) -> Result<InstanceSnapshot> {
         record: record(tx, instance)?,
         messages: messages(tx, instance)?,
         activities: activities(tx, instance)?,
-        letters: letters(tx, instance)?,
+        dead_letters: dead_letters(tx, instance)?,
         ..InstanceSnapshot::of(instance)
     };
     // What is left of an instance that was deleted is not there.
@@ -40,11 +40,11 @@ pub(crate) fn read(tx: &Tx<'_>, instance: &str) -> Result<InstanceSnapshot> {
     Ok(snapshot)
 }
 
-fn stored_life(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<StoredLife>> {
-    Ok(row.get::<_, Option<i64>>(column)?.map(StoredLife))
+fn stored_incarnation(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<StoredIncarnation>> {
+    Ok(row.get::<_, Option<i64>>(column)?.map(StoredIncarnation))
 }
 
-/// A text that may be missing; one that is none is told as well as it can be.
+/// A text that may be missing; bytes that are no text are shown as well as possible.
 fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
     match row.get_ref(column)? {
         ValueRef::Null => Ok(None),
@@ -64,8 +64,8 @@ fn record(tx: &Tx<'_>, instance: &str) -> Result<Option<InstanceRecord>> {
                 version: row.get(1)?,
                 execution_id: unsigned(row, 2)?,
                 parent: row.get(3)?,
-                life: stored_life(row, 4)?,
-                parent_life: stored_life(row, 5)?,
+                incarnation: stored_incarnation(row, 4)?,
+                parent_incarnation: stored_incarnation(row, 5)?,
                 custom_status: text(row, 6)?,
                 custom_status_version: unsigned(row, 7)?,
                 created_at_ms: shown_ms(row.get(8)?),
@@ -183,7 +183,7 @@ fn messages(tx: &Tx<'_>, instance: &str) -> Result<Vec<QueuedMessage>> {
                 json,
                 visible_at_ms: shown_ms(row.get(1)?),
                 attempts: row.get(2)?,
-                sent_by: stored_life(row, 3)?,
+                sent_by: stored_incarnation(row, 3)?,
                 awaiting,
             })
         },
@@ -219,21 +219,21 @@ fn activities(tx: &Tx<'_>, instance: &str) -> Result<Vec<QueuedActivity>> {
                 tag: row.get(5)?,
                 visible_at_ms: shown_ms(row.get(6)?),
                 attempts: row.get(7)?,
-                life: stored_life(row, 8)?,
+                incarnation: stored_incarnation(row, 8)?,
             })
         },
     )
 }
 
-/// The empty id stands for letters that name no instance.
-fn letters(tx: &Tx<'_>, instance: &str) -> Result<Vec<LetterRecord>> {
+/// The empty id stands for dead letters that name no instance.
+fn dead_letters(tx: &Tx<'_>, instance: &str) -> Result<Vec<DeadLetterRecord>> {
     let letter = |row: &Row<'_>| {
-        Ok(LetterRecord {
+        Ok(DeadLetterRecord {
             queue: row.get(0)?,
             payload: payload_text(row, 1)?,
             reason: payload_text(row, 2)?,
-            set_aside_at_ms: shown_ms(row.get(3)?),
-            life: stored_life(row, 4)?,
+            dead_lettered_at_ms: shown_ms(row.get(3)?),
+            incarnation: stored_incarnation(row, 4)?,
             answered: row.get(5)?,
         })
     };

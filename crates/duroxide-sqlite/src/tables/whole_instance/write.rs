@@ -3,7 +3,7 @@
 use duroxide_core::provider::rules::{event_from_json, lane, work_item_from_json};
 use duroxide_core::provider::{
     EventRecord, ExecutionRecord, ExecutionStatus, InstanceRecord, InstanceSnapshot,
-    KeyValueRecord, QueuedMessage, StoredLife,
+    KeyValueRecord, QueuedMessage, StoredIncarnation,
 };
 use semver::Version;
 
@@ -53,7 +53,7 @@ pub(crate) fn write(tx: &mut Tx<'_>, snapshot: &InstanceSnapshot) -> Result<()> 
     }
     write_messages(tx, snapshot)?;
     write_activities(tx, snapshot)?;
-    for letter in &snapshot.letters {
+    for letter in &snapshot.dead_letters {
         tx.execute(
             "INSERT INTO dead_letters (queue, instance_id, payload, reason, set_aside_at, incarnation, answered)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -62,8 +62,8 @@ pub(crate) fn write(tx: &mut Tx<'_>, snapshot: &InstanceSnapshot) -> Result<()> 
                 Some(instance).filter(|id| !id.is_empty()),
                 &letter.payload,
                 &letter.reason,
-                stored_ms(letter.set_aside_at_ms),
-                letter.life.map(|StoredLife(life)| life),
+                stored_ms(letter.dead_lettered_at_ms),
+                letter.incarnation.map(|StoredIncarnation(incarnation)| incarnation),
                 letter.answered,
             ),
         )?;
@@ -86,8 +86,8 @@ fn write_record(tx: &Tx<'_>, snapshot: &InstanceSnapshot, record: &InstanceRecor
             &record.parent,
             stored_ms(record.created_at_ms),
             stored_ms(record.updated_at_ms),
-            record.life.map(|StoredLife(life)| life),
-            record.parent_life.map(|StoredLife(life)| life),
+            record.incarnation.map(|StoredIncarnation(incarnation)| incarnation),
+            record.parent_incarnation.map(|StoredIncarnation(incarnation)| incarnation),
             lane_of(snapshot, record),
             &record.custom_status,
             Unsigned(record.custom_status_version),
@@ -266,7 +266,7 @@ fn write_messages(tx: &mut Tx<'_>, snapshot: &InstanceSnapshot) -> Result<()> {
                 &message.json,
                 visible_at,
                 tx.now,
-                message.sent_by.map(|StoredLife(life)| life),
+                message.sent_by.map(|StoredIncarnation(incarnation)| incarnation),
                 columns.answers.map(|(execution, _)| execution),
                 columns.answers.map(|(_, operation)| operation),
                 &columns.begins,
@@ -300,7 +300,7 @@ fn write_activities(tx: &mut Tx<'_>, snapshot: &InstanceSnapshot) -> Result<()> 
                 &activity.tag,
                 visible_at,
                 tx.now.min(visible_at),
-                activity.life.map(|StoredLife(life)| life),
+                activity.incarnation.map(|StoredIncarnation(incarnation)| incarnation),
                 &activity.name,
                 activity.attempts,
             ),

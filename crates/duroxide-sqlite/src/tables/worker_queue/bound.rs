@@ -5,7 +5,7 @@ use rusqlite::Row;
 use crate::error::Result;
 use crate::tx::Tx;
 
-/// A free item that is bound to a session, as the index tells it, and who holds the session.
+/// A free item that is bound to a session, as the index has it, and who holds the session.
 pub(crate) struct Bound<'r> {
     pub(crate) id: i64,
     pub(crate) session: &'r str,

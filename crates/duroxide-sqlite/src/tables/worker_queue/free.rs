@@ -5,7 +5,7 @@ use duroxide_core::provider::Incarnation;
 use rusqlite::Row;
 
 use crate::error::Result;
-use crate::tables::instances::life;
+use crate::tables::instances::incarnation_in;
 use crate::tx::{Tx, payload};
 
 /// An activity that can be claimed.
@@ -20,7 +20,7 @@ pub(crate) struct Free {
 }
 
 impl Free {
-    /// An item that is bound to a session, as the index tells it; [`read_free`] reads the rest.
+    /// An item that is bound to a session, as the index has it; [`read_free`] reads the rest.
     pub(crate) fn bound(id: i64, session: &str) -> Self {
         Self {
             id,
@@ -232,6 +232,6 @@ fn free_item(row: &Row<'_>, session: Option<&str>) -> rusqlite::Result<Free> {
         session: session.map(str::to_owned),
         json: payload(row, 1)?,
         attempts: row.get::<_, i64>(2)?.try_into().unwrap_or(u32::MAX),
-        incarnation: life(row, 3)?,
+        incarnation: incarnation_in(row, 3)?,
     })
 }

@@ -31,7 +31,11 @@ pub(crate) struct NewWork {
 }
 
 /// `life` is that of the instance that scheduled it.
-pub(crate) fn push(tx: &mut Tx<'_>, work: &NewWork, life: Option<Incarnation>) -> Result<()> {
+pub(crate) fn push(
+    tx: &mut Tx<'_>,
+    work: &NewWork,
+    incarnation: Option<Incarnation>,
+) -> Result<()> {
     tx.execute(
         "INSERT INTO worker_queue
              (instance_id, execution_id, activity_id, work_item, session_id, tag, visible_at, created_at,
@@ -46,7 +50,7 @@ pub(crate) fn push(tx: &mut Tx<'_>, work: &NewWork, life: Option<Incarnation>) -
             &work.tag,
             tx.now,
             &work.name,
-            life.map(Incarnation::to_stored),
+            incarnation.map(Incarnation::to_stored),
         ),
     )?;
     tx.effects.work_claimable_at(tx.now);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use duroxide_core::provider::{Incarnation, InstanceSnapshot, StoredLife};
+use duroxide_core::provider::{Incarnation, InstanceSnapshot, StoredIncarnation};
 
 use super::read::{assemble, next, questions};
 use crate::EventStore;
@@ -39,10 +39,10 @@ fn partitions(id: &str) -> Query {
 }
 
 /// Of those listed under an instance, the children of this life of it.
-fn kin(listed: Vec<Entry>, life: Option<Incarnation>) -> impl Iterator<Item = String> {
+fn kin(listed: Vec<Entry>, incarnation: Option<Incarnation>) -> impl Iterator<Item = String> {
     let own = listed
         .into_iter()
-        .filter(move |entry| names::is_child(&entry.value, life));
+        .filter(move |entry| names::is_child(&entry.value, incarnation));
     own.map(|entry| entry.key)
 }
 
@@ -79,12 +79,12 @@ async fn find<S: EventStore>(store: &S, root: &str) -> Result<Vec<Member>> {
         let mut later = Vec::new();
         for id in generation {
             let row = next(&mut answers)?.into_entry()?;
-            let life = row.and_then(|row| InstanceRow::read(&row).ok()?.life());
+            let incarnation = row.and_then(|row| InstanceRow::read(&row).ok()?.incarnation());
             let partitions = next(&mut answers)?.into_partitions()?;
             let mut listed = next(&mut answers)?.into_entries()?;
             listed.extend(next(&mut answers)?.into_entries()?);
             members.push(Member { id, partitions });
-            later.extend(kin(listed, life).filter(|child| known.insert(child.clone())));
+            later.extend(kin(listed, incarnation).filter(|child| known.insert(child.clone())));
         }
         generation = later;
     }
@@ -111,8 +111,9 @@ async fn read<S: EventStore>(
         let own = answers.by_ref().take(answered);
         let snapshot = assemble(&member.id, &member.partitions, own)?;
         let record = snapshot.record.as_ref();
-        let life = record.and_then(|it| it.life.and_then(StoredLife::incarnation));
-        reached.extend(kin(listed, life));
+        let incarnation =
+            record.and_then(|it| it.incarnation.and_then(StoredIncarnation::incarnation));
+        reached.extend(kin(listed, incarnation));
         family.push(snapshot);
     }
     if reached.len() != members.len() || members.iter().any(|it| !reached.contains(&it.id)) {

@@ -55,7 +55,7 @@ impl Position {
         }
     }
 
-    fn told(&self) -> String {
+    fn cursor(&self) -> String {
         match self {
             Self::Instance(id) => format!("i{id}"),
             Self::Message(Place::Turns, number) => format!("t{number}"),
@@ -75,7 +75,7 @@ pub(in crate::adapter) async fn held<S: EventStore>(
         None => None,
         Some(text) => Some(Position::parse(text).ok_or_else(|| Error::Undecodable {
             what: format!("the position `{text}`"),
-            reason: "no page told it".to_owned(),
+            reason: "no page returned it".to_owned(),
         })?),
     };
     let (place, number) = match after {
@@ -97,7 +97,7 @@ pub(in crate::adapter) async fn held<S: EventStore>(
     let ids: BTreeSet<String> = messages.into_iter().map(|message| message.group).collect();
     Ok(HeldIds {
         ids: ids.into_iter().collect(),
-        next: next.map(|next| next.told()),
+        next: next.map(|next| next.cursor()),
     })
 }
 
@@ -118,6 +118,6 @@ async fn instances<S: EventStore>(
     };
     Ok(HeldIds {
         ids: entries.into_iter().map(|entry| entry.key).collect(),
-        next: Some(next.told()),
+        next: Some(next.cursor()),
     })
 }

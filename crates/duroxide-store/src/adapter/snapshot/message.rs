@@ -3,7 +3,7 @@
 use duroxide_core::WorkItem;
 use duroxide_core::provider::rules::work_item_from_json;
 use duroxide_core::provider::{
-    Awaiting, InstanceRecord, LetterRecord, QueuedActivity, QueuedMessage, StoredLife,
+    Awaiting, DeadLetterRecord, InstanceRecord, QueuedActivity, QueuedMessage, StoredIncarnation,
 };
 
 use crate::adapter::error::Result;
@@ -11,14 +11,14 @@ use crate::adapter::names;
 use crate::adapter::rows::{self, DeadRow};
 use crate::message::{Message, NewMessage, Visible};
 
-/// Why a message for an earlier life lies among the letters.
+/// Why a message for an earlier life lies among the dead letters.
 const FOR_ANOTHER_LIFE: &str = "the instance that started the child was deleted";
 
-/// A message as a snapshot tells it.
-pub(super) enum Told {
+/// A message as a snapshot has it.
+pub(super) enum Read {
     Message(QueuedMessage),
     /// It is for an earlier life of the instance: the claim that meets it would dead-letter it.
-    Letter(LetterRecord),
+    DeadLetter(DeadLetterRecord),
 }
 
 /// When a message can be claimed; one that could be at once, since it was enqueued.
@@ -33,13 +33,13 @@ fn text(message: &Message) -> String {
     String::from_utf8_lossy(&message.payload).into_owned()
 }
 
-fn stamped_life(stamp: Option<u64>) -> Option<StoredLife> {
-    stamp.map(|stamp| StoredLife(stamp.cast_signed()))
+fn stamped_incarnation(stamp: Option<u64>) -> Option<StoredIncarnation> {
+    stamp.map(|stamp| StoredIncarnation(stamp.cast_signed()))
 }
 
-pub(super) fn told(message: &Message, record: Option<&InstanceRecord>) -> Told {
+pub(super) fn read(message: &Message, record: Option<&InstanceRecord>) -> Read {
     let item = work_item_from_json(&message.payload);
-    let stamp = stamped_life(message.stamp);
+    let stamp = stamped_incarnation(message.stamp);
     let is_start = match &item {
         Ok(item) => item.is_start(),
         Err(_) => message
@@ -47,17 +47,17 @@ pub(super) fn told(message: &Message, record: Option<&InstanceRecord>) -> Told {
             .as_deref()
             .is_some_and(|key| key.starts_with("start/")),
     };
-    let own = record.and_then(|record| record.life);
+    let own = record.and_then(|record| record.incarnation);
     if !is_start && stamp.zip(own).is_some_and(|(stamp, own)| stamp != own) {
-        return Told::Letter(LetterRecord {
+        return Read::DeadLetter(DeadLetterRecord {
             queue: names::TURNS.name.into_owned(),
             payload: text(message),
             reason: FOR_ANOTHER_LIFE.to_owned(),
-            set_aside_at_ms: message.enqueued_at,
-            ..LetterRecord::default()
+            dead_lettered_at_ms: message.enqueued_at,
+            ..DeadLetterRecord::default()
         });
     }
-    Told::Message(QueuedMessage {
+    Read::Message(QueuedMessage {
         json: text(message),
         visible_at_ms: visible_at_ms(message),
         attempts: message.attempts,
@@ -109,7 +109,9 @@ pub(super) fn restored(
     record: Option<&InstanceRecord>,
 ) -> Result<(NewMessage, Option<WorkItem>)> {
     let visible = Visible::At(message.visible_at_ms);
-    let stamp = |life: Option<StoredLife>| life.map(|StoredLife(life)| life.cast_unsigned());
+    let stamp = |incarnation: Option<StoredIncarnation>| {
+        incarnation.map(|StoredIncarnation(incarnation)| incarnation.cast_unsigned())
+    };
     let item = work_item_from_json(message.json.as_bytes()).ok();
     let mut new = match &item {
         Some(item) => names::to_instance(item, visible)?,
@@ -130,16 +132,17 @@ pub(super) fn restored(
         item,
         Some(WorkItem::SubOrchCompleted { .. } | WorkItem::SubOrchFailed { .. })
     );
-    new.stamp = match is_notice {
+    new.stamp = if is_notice {
         // How a child ended is for the life that waits for it.
-        true => stamp(record.and_then(|record| record.life)),
-        false => stamp(message.sent_by),
+        stamp(record.and_then(|record| record.incarnation))
+    } else {
+        stamp(message.sent_by)
     };
     Ok((new, item))
 }
 
-/// An activity as a snapshot tells it; one of a paused instance that a claim held back is told as ready.
-pub(super) fn told_activity(message: &Message, is_paused: bool) -> Option<QueuedActivity> {
+/// An activity as a snapshot has it; one of a paused instance that a claim held back counts as ready.
+pub(super) fn read_activity(message: &Message, is_paused: bool) -> Option<QueuedActivity> {
     let (execution_id, activity_id) = names::parse_activity_key(message.key.as_deref()?)?;
     Some(QueuedActivity {
         json: text(message),
@@ -154,7 +157,7 @@ pub(super) fn told_activity(message: &Message, is_paused: bool) -> Option<Queued
             visible_at_ms(message)
         },
         attempts: message.attempts,
-        life: stamped_life(message.stamp),
+        incarnation: stamped_incarnation(message.stamp),
     })
 }
 
@@ -167,35 +170,42 @@ pub(super) fn restored_activity(instance: &str, activity: &QueuedActivity) -> Ne
         affinity: activity.session.clone(),
         label: activity.tag.clone(),
         kind: activity.name.clone(),
-        stamp: activity.life.map(|StoredLife(life)| life.cast_unsigned()),
+        stamp: activity
+            .incarnation
+            .map(|StoredIncarnation(incarnation)| incarnation.cast_unsigned()),
         visible: Visible::At(activity.visible_at_ms),
         attempts: activity.attempts,
         ..NewMessage::new(instance, activity.json.clone())
     }
 }
 
-pub(super) fn told_letter(message: &Message) -> Result<LetterRecord> {
+pub(super) fn read_dead_letter(message: &Message) -> Result<DeadLetterRecord> {
     let what = || format!("dead letter {}", message.id);
     let row: DeadRow = rows::decode(&message.payload, what)?;
-    Ok(LetterRecord {
-        set_aside_at_ms: row.set_aside_at.unwrap_or(message.enqueued_at),
+    Ok(DeadLetterRecord {
+        dead_lettered_at_ms: row.dead_lettered_at_ms.unwrap_or(message.enqueued_at),
         queue: row.queue,
         payload: row.payload,
         reason: row.reason,
-        life: row.life.map(StoredLife),
+        incarnation: row.incarnation.map(StoredIncarnation),
         answered: row.answered,
     })
 }
 
-pub(super) fn restored_letter(instance: &str, letter: &LetterRecord) -> Result<NewMessage> {
+pub(super) fn restored_dead_letter(
+    instance: &str,
+    letter: &DeadLetterRecord,
+) -> Result<NewMessage> {
     let row = DeadRow {
         queue: letter.queue.clone(),
         instance: Some(instance.to_owned()).filter(|id| !id.is_empty()),
         payload: letter.payload.clone(),
         reason: letter.reason.clone(),
-        life: letter.life.map(|StoredLife(life)| life),
+        incarnation: letter
+            .incarnation
+            .map(|StoredIncarnation(incarnation)| incarnation),
         answered: letter.answered,
-        set_aside_at: Some(letter.set_aside_at_ms),
+        dead_lettered_at_ms: Some(letter.dead_lettered_at_ms),
     };
     Ok(NewMessage::new(instance, rows::encode(&row)?))
 }

@@ -2,10 +2,10 @@
 
 use duroxide_core::provider::{
     EventRecord, ExecutionRecord, HeartbeatRecord, InstanceRecord, InstanceSnapshot,
-    KeyValueRecord, StoredLife,
+    KeyValueRecord, StoredIncarnation,
 };
 
-use super::message::{self, Told};
+use super::message::{self, Read};
 use crate::EventStore;
 use crate::adapter::error::{Error, Result};
 use crate::adapter::names::{self, DEAD, INSTANCES, TURNS, WORK};
@@ -92,22 +92,22 @@ pub(super) fn assemble(
     let is_paused = record.as_ref().is_some_and(|it| it.paused_at_ms.is_some());
     let mut outlived = Vec::new();
     for one in next(&mut answers)?.into_messages()? {
-        match message::told(&one, record.as_ref()) {
-            Told::Message(told) => snapshot.messages.push(told),
-            Told::Letter(letter) => outlived.push(letter),
+        match message::read(&one, record.as_ref()) {
+            Read::Message(queued) => snapshot.messages.push(queued),
+            Read::DeadLetter(letter) => outlived.push(letter),
         }
     }
     let work = next(&mut answers)?.into_messages()?;
     snapshot.activities = work
         .iter()
-        .filter_map(|one| message::told_activity(one, is_paused))
+        .filter_map(|one| message::read_activity(one, is_paused))
         .collect();
     let letters = next(&mut answers)?.into_messages()?;
-    snapshot.letters = letters
+    snapshot.dead_letters = letters
         .iter()
-        .map(message::told_letter)
+        .map(message::read_dead_letter)
         .collect::<Result<_>>()?;
-    snapshot.letters.extend(outlived);
+    snapshot.dead_letters.extend(outlived);
     for partition in partitions {
         let events = next(&mut answers)?.into_events()?;
         let events = events.into_iter().map(|event| EventRecord {
@@ -146,8 +146,8 @@ fn record(instance: &str, bytes: &[u8]) -> Result<InstanceRecord> {
         version: Some(row.version).filter(|version| version != UNKNOWN_VERSION),
         execution_id: row.execution,
         parent: row.parent,
-        life: row.incarnation.map(StoredLife),
-        parent_life: row.parent_incarnation.map(StoredLife),
+        incarnation: row.incarnation.map(StoredIncarnation),
+        parent_incarnation: row.parent_incarnation.map(StoredIncarnation),
         custom_status: row.custom_status,
         custom_status_version: row.custom_status_version,
         created_at_ms: row.created_at,

@@ -4,7 +4,7 @@ use duroxide_core::Event;
 use duroxide_core::provider::rules::{Refusal, event_from_json};
 use duroxide_core::provider::{
     ExecutionRecord, Incarnation, InstanceRecord, InstanceSnapshot, KeyValueRecord, OutcomeStatus,
-    Restoring, StoredLife,
+    Restoring, StoredIncarnation,
 };
 
 use super::message;
@@ -90,11 +90,11 @@ fn operations(snapshot: &InstanceSnapshot) -> Result<Vec<Operation>> {
         let asked_by = item.as_ref().and_then(|item| item.starts_child_of());
         // A deletion of the parent finds the child that has not begun.
         if let (Some(parent), None) = (asked_by, &snapshot.record) {
-            let life = queued.sent_by.and_then(StoredLife::incarnation);
+            let incarnation = queued.sent_by.and_then(StoredIncarnation::incarnation);
             operations.push(Operation::Put {
                 scope: names::asked(parent),
                 key: instance.clone(),
-                value: names::child_value(life),
+                value: names::child_value(incarnation),
             });
         }
         operations.push(Operation::Enqueue {
@@ -108,10 +108,10 @@ fn operations(snapshot: &InstanceSnapshot) -> Result<Vec<Operation>> {
             message: message::restored_activity(instance, activity),
         });
     }
-    for letter in &snapshot.letters {
+    for letter in &snapshot.dead_letters {
         operations.push(Operation::Enqueue {
             queue: DEAD,
-            message: message::restored_letter(instance, letter)?,
+            message: message::restored_dead_letter(instance, letter)?,
         });
     }
     Ok(operations)
@@ -210,8 +210,12 @@ fn write_record(
         parent: record.parent.clone(),
         custom_status: record.custom_status.clone(),
         custom_status_version: record.custom_status_version,
-        incarnation: record.life.map(|StoredLife(life)| life),
-        parent_incarnation: record.parent_life.map(|StoredLife(life)| life),
+        incarnation: record
+            .incarnation
+            .map(|StoredIncarnation(incarnation)| incarnation),
+        parent_incarnation: record
+            .parent_incarnation
+            .map(|StoredIncarnation(incarnation)| incarnation),
         last_event: last_event.unwrap_or(0),
         current: current_row.as_ref().map(ExecutionRow::summary),
         key_values: !snapshot.key_values.is_empty() || !snapshot.key_value_changes.is_empty(),
@@ -224,11 +228,13 @@ fn write_record(
         value: rows::encode(&row)?,
     });
     if let Some(parent) = &record.parent {
-        let life: Option<Incarnation> = record.parent_life.and_then(StoredLife::incarnation);
+        let incarnation: Option<Incarnation> = record
+            .parent_incarnation
+            .and_then(StoredIncarnation::incarnation);
         operations.push(Operation::Put {
             scope: names::children(parent),
             key: instance.clone(),
-            value: names::child_value(life),
+            value: names::child_value(incarnation),
         });
     }
     let Some(current) = current_row else {

@@ -106,13 +106,12 @@ pub(super) fn orphan(now_ms: u64, grace: Duration, claimed: &Claimed) -> Result<
         .messages
         .iter()
         .partition(|message| !claimed.lead_to_come && ends_at(message.enqueued_at) <= now_ms);
-    let rest_ms = match claimed.lead_to_come {
+    let rest_ms = if claimed.lead_to_come {
         // The rest ends when the start becomes visible.
-        true => u64::MAX,
-        false => {
-            let oldest = young.iter().map(|message| message.enqueued_at).min();
-            oldest.map_or(0, |at| ends_at(at).saturating_sub(now_ms))
-        }
+        u64::MAX
+    } else {
+        let oldest = young.iter().map(|message| message.enqueued_at).min();
+        oldest.map_or(0, |at| ends_at(at).saturating_sub(now_ms))
     };
     let release = Operation::Release {
         lease: claimed.token.clone(),

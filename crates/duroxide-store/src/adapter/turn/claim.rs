@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use duroxide_core::provider::{
-    CLAIM_BYTES_MAX, CLAIM_LETTERS_MAX, CLAIM_MESSAGES_MAX, ClaimedTurn, TurnClaim,
+    CLAIM_BYTES_MAX, CLAIM_MESSAGES_MAX, CLAIM_QUEUE_MESSAGES_MAX, ClaimedTurn, TurnClaim,
 };
 use tokio::time::Instant;
 
@@ -55,7 +55,7 @@ fn claim_of(ask: &TurnClaim, wait: Duration) -> Claim {
         any_kind_after_ms: handlers.map(|_| ms(ask.cancel_without_code_after)),
         messages_max: ask.messages_max.clamp(1, CLAIM_MESSAGES_MAX),
         bytes_max: CLAIM_BYTES_MAX,
-        followers_max: CLAIM_LETTERS_MAX,
+        followers_max: CLAIM_QUEUE_MESSAGES_MAX,
         owner: None,
         attach: Some(INSTANCES.to_owned()),
         guards: Vec::new(),

@@ -18,7 +18,7 @@ pub(in crate::adapter) struct Turn<'a> {
     pub(in crate::adapter) metadata: ExecutionMetadata,
     pub(in crate::adapter) cancelled: Vec<ScheduledActivityIdentifier>,
     /// Whether queue messages are held back until the next turn.
-    pub(in crate::adapter) holds_letters: bool,
+    pub(in crate::adapter) holds_queue_messages: bool,
 }
 
 /// What is stored before the turn.
@@ -41,13 +41,13 @@ impl<'a> Turn<'a> {
             to_orchestrators: writes.to_orchestrators,
             metadata: writes.metadata,
             cancelled: writes.cancelled,
-            holds_letters: false,
+            holds_queue_messages: false,
         }
     }
 
     /// The same turn; queue messages are held back until the next one.
-    pub(in crate::adapter) fn holding_letters(mut self) -> Self {
-        self.holds_letters = true;
+    pub(in crate::adapter) fn holding_queue_messages(mut self) -> Self {
+        self.holds_queue_messages = true;
         self
     }
 }

@@ -190,11 +190,11 @@ fn defective_key_values(snapshot: &mut HashMap<String, KvEntry>, history: &[Even
 impl Opened {
     /// Whether the caller's copy is of this life and ends where the store's history does.
     fn confirms(&self, held: &CachedHistory) -> bool {
-        let mut is_same_life = held.incarnation == self.known.life;
-        is_same_life |= Defect::OldFutureAfterRestart.is_on();
+        let mut is_same_incarnation = held.incarnation == self.known.incarnation;
+        is_same_incarnation |= Defect::OldFutureAfterRestart.is_on();
         self.known.error.is_none()
             && self.known.last_event > 0
-            && is_same_life
+            && is_same_incarnation
             && held.execution_id == self.known.execution
             && held.last_event_id == self.known.last_event
     }
@@ -219,7 +219,7 @@ impl Opened {
         let message_attempts: Vec<u32> = attempts.collect();
         ClaimedTurn {
             lock_token: self.lock_token().write(),
-            incarnation: Some(self.known.life),
+            incarnation: Some(self.known.incarnation),
             attempt_count: message_attempts.iter().copied().max().unwrap_or(1),
             message_attempts,
             history,

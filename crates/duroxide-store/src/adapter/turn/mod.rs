@@ -3,12 +3,12 @@
 mod away;
 pub(super) mod claim;
 pub(super) mod commit;
+pub(super) mod dead_letter;
 pub(super) mod input;
 mod kv;
 mod load;
 mod open;
 mod plan;
 mod resolve;
-pub(super) mod set_aside;
 
 pub(super) use plan::{append, labels};

@@ -1,7 +1,7 @@
 //! What a claimed group holds: decoded messages of a known instance, of one that has no row, or messages that must go.
 
 use duroxide_core::defect::Defect;
-use duroxide_core::provider::{Incarnation, LetterOrigin};
+use duroxide_core::provider::{DeadLetterOrigin, Incarnation};
 use duroxide_core::{INITIAL_EXECUTION_ID, WorkItem};
 
 use super::away::Away;
@@ -29,8 +29,8 @@ pub(super) struct Known {
     pub(super) version: String,
     pub(super) execution: u64,
     /// Its life; without a row, the one that the commit of this turn gives it.
-    pub(super) life: Incarnation,
-    /// Its last event, if its row tells.
+    pub(super) incarnation: Incarnation,
+    /// Its last event, if its row has it.
     pub(super) last_event: u64,
     /// Why it cannot be read.
     pub(super) error: Option<String>,
@@ -42,7 +42,7 @@ impl Known {
             name,
             version,
             execution,
-            life: token::new_life(),
+            incarnation: token::new_incarnation(),
             last_event: 0,
             error: None,
         }
@@ -56,7 +56,7 @@ impl Known {
     fn of_row(row: std::result::Result<InstanceRow, String>, instance: &str) -> Self {
         match row {
             Ok(row) => Self {
-                life: row.life().unwrap_or_else(token::new_life),
+                incarnation: row.incarnation().unwrap_or_else(token::new_incarnation),
                 last_event: row.last_event,
                 ..Self::new(row.name, row.version, row.execution)
             },
@@ -74,7 +74,7 @@ impl Opened {
     pub(super) fn lock_token(&self) -> TurnToken<'_> {
         let sent = self.claimed.messages.iter().zip(&self.items);
         let starts = sent.filter(|(_, item)| item.is_start());
-        let parent_life = starts.clone().next();
+        let parent_incarnation = starts.clone().next();
         let askers: Vec<Asker> = match starts.clone().nth(1) {
             Some(_) => starts.filter_map(asker).collect(),
             None => Vec::new(),
@@ -82,8 +82,9 @@ impl Opened {
         TurnToken {
             lease: self.claimed.token.clone(),
             instance: &self.claimed.group,
-            life: Some(self.known.life),
-            parent_life: parent_life.and_then(|(message, _)| token::life_of(message.stamp)),
+            incarnation: Some(self.known.incarnation),
+            parent_incarnation: parent_incarnation
+                .and_then(|(message, _)| token::incarnation_of(message.stamp)),
             askers,
         }
     }
@@ -104,7 +105,7 @@ fn asker((message, item): (&Message, &WorkItem)) -> Option<Asker> {
         parent: parent.clone(),
         execution: parent_execution_id.unwrap_or(INITIAL_EXECUTION_ID),
         id: parent_id.unwrap_or_default(),
-        life: token::life_of(message.stamp),
+        incarnation: token::incarnation_of(message.stamp),
     })
 }
 
@@ -127,19 +128,19 @@ pub(super) struct Nameless {
 
 pub(super) fn sort(claimed: Claimed) -> Result<Sorted> {
     let row = claimed.attached.as_deref().map(InstanceRow::read);
-    let life = match &row {
-        None => Life::Unborn,
+    let incarnation = match &row {
+        None => ClaimedIncarnation::Unborn,
         Some(row) => {
-            let life = row.as_ref().ok().and_then(InstanceRow::life);
-            life.map_or(Life::Untold, Life::Known)
+            let incarnation = row.as_ref().ok().and_then(InstanceRow::incarnation);
+            incarnation.map_or(ClaimedIncarnation::Unknown, ClaimedIncarnation::Known)
         }
     };
     let mut items = Vec::with_capacity(claimed.messages.len());
     let mut broken = Vec::new();
     for message in &claimed.messages {
         match rows::decode(&message.payload, || format!("message {}", message.id)) {
-            Ok(item) if is_of_another_life(message, &item, life) => {
-                broken.push((message, OTHER_LIFE.to_owned(), None));
+            Ok(item) if is_of_another_incarnation(message, &item, incarnation) => {
+                broken.push((message, OTHER_INCARNATION.to_owned(), None));
             }
             Ok(item) => items.push(item),
             Err(error) => {
@@ -150,7 +151,7 @@ pub(super) fn sort(claimed: Claimed) -> Result<Sorted> {
         }
     }
     if !broken.is_empty() {
-        return set_aside(&claimed, broken).map(Sorted::Broken);
+        return dead_letter(&claimed, broken).map(Sorted::Broken);
     }
     Ok(match row {
         None => Sorted::Nameless(Nameless { claimed, items }),
@@ -162,31 +163,35 @@ pub(super) fn sort(claimed: Claimed) -> Result<Sorted> {
     })
 }
 
-const OTHER_LIFE: &str = "it is for an earlier instance of this id, which was deleted";
+const OTHER_INCARNATION: &str = "it is for an earlier instance of this id, which was deleted";
 
 /// Which life of the instance was claimed.
 #[derive(Debug, Clone, Copy)]
-enum Life {
+enum ClaimedIncarnation {
     /// It does not exist yet.
     Unborn,
-    /// Its row is older than lives are, or does not decode.
-    Untold,
+    /// Its row is older than incarnations are, or does not decode.
+    Unknown,
     Known(Incarnation),
 }
 
 /// Whether a message was sent to another life of the instance than the one that was claimed. The stamp of a start
 /// names its sender.
-fn is_of_another_life(message: &Message, item: &WorkItem, life: Life) -> bool {
-    let Some(stamp) = token::life_of(message.stamp).filter(|_| !item.is_start()) else {
+fn is_of_another_incarnation(
+    message: &Message,
+    item: &WorkItem,
+    incarnation: ClaimedIncarnation,
+) -> bool {
+    let Some(stamp) = token::incarnation_of(message.stamp).filter(|_| !item.is_start()) else {
         return false;
     };
     if Defect::OtherLifeAccepted.is_on() {
         return false;
     }
-    match life {
-        Life::Unborn => true,
-        Life::Untold => false,
-        Life::Known(life) => stamp != life,
+    match incarnation {
+        ClaimedIncarnation::Unborn => true,
+        ClaimedIncarnation::Unknown => false,
+        ClaimedIncarnation::Known(incarnation) => stamp != incarnation,
     }
 }
 
@@ -196,7 +201,7 @@ type Broken<'m> = (&'m Message, String, Option<Operation>);
 ///
 /// The release is the fence of the batch: it fails once another holder has taken the lease over, but not because the
 /// lease has lapsed. A caller that asks for very short leases could otherwise claim the same messages for ever.
-fn set_aside(claimed: &Claimed, broken: Vec<Broken<'_>>) -> Result<Away> {
+fn dead_letter(claimed: &Claimed, broken: Vec<Broken<'_>>) -> Result<Away> {
     let mut operations = vec![Operation::Release {
         lease: claimed.token.clone(),
         after: After::Now,
@@ -207,7 +212,7 @@ fn set_aside(claimed: &Claimed, broken: Vec<Broken<'_>>) -> Result<Away> {
         ids: broken.iter().map(|(message, ..)| message.id).collect(),
     });
     for (message, reason, instead) in broken {
-        let origin = LetterOrigin {
+        let origin = DeadLetterOrigin {
             answered: instead.is_some(),
             ..dead_letters::stamped(message)
         };

@@ -24,11 +24,11 @@ pub(super) fn run(
     now_ms: u64,
 ) -> Result<Vec<Operation>> {
     let instance = token.instance;
-    let lives = Lives::of(token, before.row.as_ref());
+    let incarnations = Incarnations::of(token, before.row.as_ref());
     let mut operations = vec![Operation::Complete {
         lease: token.lease.clone(),
     }];
-    if turn.holds_letters && !turn.ends_instance() {
+    if turn.holds_queue_messages && !turn.ends_instance() {
         operations.push(Operation::HoldFollowers {
             queue: TURNS,
             group: instance.to_owned(),
@@ -61,7 +61,7 @@ pub(super) fn run(
     }
     let mut writer = InstanceWriter {
         instance,
-        lives,
+        incarnations,
         turn,
         now_ms,
         operations: &mut operations,
@@ -70,14 +70,14 @@ pub(super) fn run(
     operations.push(append(instance, turn.execution, &turn.history)?);
     let written = (&turn.history[..], turn.metadata.status.as_deref());
     operations.extend(kv::plan(instance, written, &before.key_values, now_ms)?);
-    send(instance, lives, turn, &mut operations)?;
+    send(instance, incarnations, turn, &mut operations)?;
     Ok(operations)
 }
 
 /// Which life of the instance writes, which life of its parent waits for it, and which life sent the start that came
 /// with this turn: a later life of the parent may ask for a child that an earlier one has begun.
 #[derive(Debug, Clone, Copy)]
-struct Lives<'t> {
+struct Incarnations<'t> {
     own: Option<Incarnation>,
     parent: Option<Incarnation>,
     /// Of the first start of the batch.
@@ -86,15 +86,15 @@ struct Lives<'t> {
     askers: &'t [Asker],
 }
 
-impl<'t> Lives<'t> {
+impl<'t> Incarnations<'t> {
     fn of(token: &'t TurnToken<'_>, row: Option<&InstanceRow>) -> Self {
         Self {
-            own: row.and_then(InstanceRow::life).or(token.life),
+            own: row.and_then(InstanceRow::incarnation).or(token.incarnation),
             parent: match row {
-                Some(row) => row.parent_life(),
-                None => token.parent_life,
+                Some(row) => row.parent_incarnation(),
+                None => token.parent_incarnation,
             },
-            asking: token.parent_life,
+            asking: token.parent_incarnation,
             askers: &token.askers,
         }
     }
@@ -115,19 +115,21 @@ impl<'t> Lives<'t> {
                 && asker.execution == *parent_execution_id
                 && asker.id == *parent_id
         };
-        self.askers.iter().find(is_for)?.life
+        self.askers.iter().find(is_for)?.incarnation
     }
 
     /// What a message of this turn is stamped with: a child's start with the life that waits for it, a child's end
     /// with the life that it is for, and the refusal of a start with the life that asked.
     fn for_message(self, instance: &str, item: &WorkItem, is_own_end: bool) -> Option<Incarnation> {
+        if Defect::RefusalToEarlierLife.is_on() && is_notice(item) {
+            return self.parent;
+        }
         match item {
             WorkItem::StartOrchestration {
                 parent_instance: Some(parent),
                 ..
             } if parent == instance => self.own,
             _ if !is_notice(item) => None,
-            _ if Defect::RefusalToEarlierLife.is_on() => self.parent,
             _ if is_own_end => self.parent,
             _ if self.askers.is_empty() => self.asking.or(self.parent),
             _ => self.refused(item),
@@ -135,7 +137,7 @@ impl<'t> Lives<'t> {
     }
 }
 
-/// Whether a message tells a parent how its child ended.
+/// Whether a message reports to a parent how its child ended.
 fn is_notice(item: &WorkItem) -> bool {
     matches!(
         item,
@@ -188,7 +190,7 @@ fn execution_row(
 /// Writes the instance row. It exists from the first turn that names a handler and its version.
 struct InstanceWriter<'w> {
     instance: &'w str,
-    lives: Lives<'w>,
+    incarnations: Incarnations<'w>,
     turn: &'w Turn<'w>,
     now_ms: u64,
     operations: &'w mut Vec<Operation>,
@@ -211,7 +213,7 @@ impl InstanceWriter<'_> {
             row.name.clone_from(name);
             row.version.clone_from(version);
         }
-        row.incarnation = self.lives.own.map(Incarnation::to_stored);
+        row.incarnation = self.incarnations.own.map(Incarnation::to_stored);
         row.updated_at = self.now_ms;
         row.key_values |= self.turn.history.iter().any(kv::touches);
         self.set_status(&mut row);
@@ -235,7 +237,7 @@ impl InstanceWriter<'_> {
             self.operations.push(Operation::Put {
                 scope: names::children(parent),
                 key: self.instance.to_owned(),
-                value: names::child_value(self.lives.parent),
+                value: names::child_value(self.incarnations.parent),
             });
             self.operations.push(Operation::Delete {
                 scope: names::asked(parent),
@@ -245,7 +247,7 @@ impl InstanceWriter<'_> {
         InstanceRow {
             created_at: self.now_ms,
             parent,
-            parent_incarnation: self.lives.parent.map(Incarnation::to_stored),
+            parent_incarnation: self.incarnations.parent.map(Incarnation::to_stored),
             ..InstanceRow::default()
         }
     }
@@ -273,12 +275,14 @@ impl InstanceWriter<'_> {
             _ => {}
         }
         let last = self.turn.history.iter().map(|event| event.event_id).max();
-        // A row of an earlier release does not tell where its history ends: it goes on not telling.
-        let told = row.execution != self.turn.execution || row.last_event > 0;
-        row.last_event = match told {
-            true if row.execution != self.turn.execution => last.unwrap_or(0),
-            true => last.unwrap_or(0).max(row.last_event),
-            false => 0,
+        // A row of an earlier release does not say where its history ends, and never will.
+        let is_known = row.last_event > 0;
+        row.last_event = if row.execution != self.turn.execution {
+            last.unwrap_or(0)
+        } else if is_known {
+            last.unwrap_or(0).max(row.last_event)
+        } else {
+            0
         };
         if !current.is_live() {
             row.paused_at = None;
@@ -307,10 +311,17 @@ pub(in crate::adapter) fn append(
     })
 }
 
+/// Whether the turn that cancels this activity also schedules it. Only a defect that is put back asks.
+fn defective_order(turn: &Turn<'_>, activity: u64) -> bool {
+    let is_it =
+        |item: &WorkItem| matches!(item, WorkItem::ActivityExecute { id, .. } if *id == activity);
+    turn.to_workers.iter().any(is_it)
+}
+
 /// Activities first, then cancellations, so that what is scheduled and cancelled in one turn is never run.
 fn send(
     instance: &str,
-    lives: Lives<'_>,
+    incarnations: Incarnations<'_>,
     turn: &Turn<'_>,
     operations: &mut Vec<Operation>,
 ) -> Result<()> {
@@ -318,20 +329,16 @@ fn send(
         operations.push(Operation::Enqueue {
             queue: WORK,
             message: NewMessage {
-                stamp: stamp_of(lives.own),
+                stamp: stamp_of(incarnations.own),
                 ..names::to_workers(item)?
             },
         });
     }
-    let scheduled_now = |id: u64| {
-        let mut now = turn.to_workers.iter();
-        now.any(|item| matches!(item, WorkItem::ActivityExecute { id: other, .. } if *other == id))
-    };
     for activity in &turn.cancelled {
         if Defect::CancelLeavesWork.is_on() {
             continue;
         }
-        if Defect::CancelBeforeSchedule.is_on() && scheduled_now(activity.activity_id) {
+        if Defect::CancelBeforeSchedule.is_on() && defective_order(turn, activity.activity_id) {
             continue;
         }
         operations.push(Operation::DeleteKeyed {
@@ -355,13 +362,13 @@ fn send(
             operations.push(Operation::Put {
                 scope: names::asked(instance),
                 key: item.target_instance().to_owned(),
-                value: names::child_value(lives.own),
+                value: names::child_value(incarnations.own),
             });
         }
         operations.push(Operation::Enqueue {
             queue: TURNS,
             message: NewMessage {
-                stamp: stamp_of(lives.for_message(instance, item, is_own_end)),
+                stamp: stamp_of(incarnations.for_message(instance, item, is_own_end)),
                 ..names::to_instance(item, visible)?
             },
         });

@@ -35,8 +35,8 @@ async fn claim_holding<F: ProviderFactory + ?Sized>(
     held: Option<(u64, u64)>,
 ) -> ClaimedTurn {
     // A store that draws no lives confirms nothing, whatever is held.
-    let life = bench.life_of("known").await;
-    let incarnation = life.unwrap_or(Incarnation::from_random(u64::MAX));
+    let incarnation = bench.incarnation_of("known").await;
+    let incarnation = incarnation.unwrap_or(Incarnation::from_random(u64::MAX));
     let held = held.map(|(execution_id, last_event_id)| CachedHistory {
         incarnation,
         execution_id,

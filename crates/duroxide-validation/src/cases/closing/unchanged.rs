@@ -29,8 +29,8 @@ async fn inhabit<F: ProviderFactory + ?Sized>(bench: &Bench<'_, F>) -> Inhabited
     bench.send(items::signal("letter", "poison")).await;
     bench.send(items::signal("letter", "fine")).await;
     let turn = bench.turn_of("letter").await;
-    let aside = bench.store.set_aside_messages(&turn.token, &[0], "why");
-    assert_eq!(aside.await, Ok(true));
+    let moved = bench.store.dead_letter_messages(&turn.token, &[0], "why");
+    assert_eq!(moved.await, Ok(true));
     bench.commit(&turn, Commit::to(1)).await;
     let letters = bench.admin().list_dead_letters(9).await;
     let letter = letters.expect("a listing")[0].id;
@@ -65,7 +65,7 @@ async fn contents<F: ProviderFactory + ?Sized>(bench: &Bench<'_, F>) -> Vec<Inst
     all
 }
 
-/// Holders of leases can give nothing back, set nothing aside and say nothing; leases can be renewed.
+/// Holders of leases can give nothing back, dead-letter nothing and say nothing; leases can be renewed.
 pub async fn the_holders_of_leases_change_nothing_in_a_closed_store<F: ProviderFactory + ?Sized>(
     factory: &F,
 ) {
@@ -84,10 +84,10 @@ pub async fn the_holders_of_leases_change_nothing_in_a_closed_store<F: ProviderF
     }
     let rest = store.rest_orchestration_item(&turns[1].token, brief, true);
     refused(rest.await, "a rest");
-    let aside = store.set_aside_messages(&turns[1].token, &[0], "why");
-    refused(aside.await, "a message that is set aside");
-    let aside = store.set_aside_work_item(&work[1].token, "why");
-    refused(aside.await, "an activity that is set aside");
+    let moved = store.dead_letter_messages(&turns[1].token, &[0], "why");
+    refused(moved.await, "a message that is dead-lettered");
+    let moved = store.dead_letter_work_item(&work[1].token, "why");
+    refused(moved.await, "an activity that is dead-lettered");
     let said = store.heartbeat_work_item(&work[2].token, bench.lock, 4, "half way");
     refused(said.await, "a heartbeat");
     let turn = store.renew_orchestration_item_lock(&turns[0].token, bench.lock);

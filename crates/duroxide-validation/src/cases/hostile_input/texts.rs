@@ -209,10 +209,10 @@ pub async fn forged_tokens_open_nothing<F: ProviderFactory + ?Sized>(factory: &F
         assert!(renewal.is_err(), "{text:?}");
         let back = store.abandon_work_item(text, None, true).await;
         assert!(back.is_err(), "{text:?}");
-        let aside = store.set_aside_messages(text, &[0], "forged").await;
-        assert_ne!(aside, Ok(true), "{text:?}");
-        let aside = store.set_aside_work_item(text, "forged").await;
-        assert_ne!(aside, Ok(true), "{text:?}");
+        let moved = store.dead_letter_messages(text, &[0], "forged").await;
+        assert_ne!(moved, Ok(true), "{text:?}");
+        let moved = store.dead_letter_work_item(text, "forged").await;
+        assert_ne!(moved, Ok(true), "{text:?}");
     }
     bench.commit(&turn, Commit::first()).await;
     bench.finish(&work).await;

@@ -222,9 +222,9 @@ pub async fn instances_with_dead_letters_are_found<F: ProviderFactory + ?Sized>(
     assert_eq!(found(&bench, &query).await, nobody);
     bench.send(items::signal("hurt", "bad")).await;
     let turn = bench.turn_of("hurt").await;
-    let aside = bench
+    let moved = bench
         .store
-        .set_aside_messages(&turn.token, &[0], "it is bad");
-    assert!(aside.await.expect("a message can be set aside"));
+        .dead_letter_messages(&turn.token, &[0], "it is bad");
+    assert!(moved.await.expect("a message can be dead-lettered"));
     assert_eq!(found(&bench, &query).await, ["hurt"]);
 }

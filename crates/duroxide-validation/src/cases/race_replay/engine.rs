@@ -14,7 +14,7 @@ use duroxide_runtime::{
 use crate::waiting::ended;
 
 /// How long anything may take that is expected to happen.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const ENGINE_STEP_MAX: Duration = Duration::from_secs(30);
 
 pub(super) struct Engine {
     pub(super) store: Arc<dyn Provider>,
@@ -77,7 +77,7 @@ impl Engine {
     }
 
     pub(super) async fn outcome(&self, instance: &str) -> OrchestrationStatus {
-        let ended = ended(&self.client, &*self.store, instance, PATIENCE).await;
+        let ended = ended(&self.client, &*self.store, instance, ENGINE_STEP_MAX).await;
         ended.unwrap_or_else(|| panic!("`{instance}` does not end"))
     }
 
@@ -112,7 +112,7 @@ pub(super) async fn until(
             return history;
         }
         assert!(
-            began.elapsed() < PATIENCE,
+            began.elapsed() < ENGINE_STEP_MAX,
             "`{instance}` never came to {what}: {history:?}"
         );
         tokio::time::sleep(Duration::from_millis(5)).await;

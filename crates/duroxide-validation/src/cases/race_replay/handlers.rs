@@ -5,7 +5,7 @@ use std::time::Duration;
 use duroxide_core::{Either2, OrchestrationContext};
 use duroxide_runtime::OrchestrationRegistry;
 
-const LONG: Duration = Duration::from_secs(600);
+const NEVER_REACHED: Duration = Duration::from_secs(600);
 const SHORT: Duration = Duration::from_millis(60);
 
 type Answer = Result<String, String>;
@@ -82,14 +82,14 @@ pub(super) fn successors() -> OrchestrationRegistry {
                         Ok(format!("{one},{two}"))
                     }
                     "race" => {
-                        let one = next_or_timeout(&ctx, LONG).await;
-                        let two = next_or_timeout(&ctx, LONG).await;
+                        let one = next_or_timeout(&ctx, NEVER_REACHED).await;
+                        let two = next_or_timeout(&ctx, NEVER_REACHED).await;
                         Ok(format!("{one},{two}"))
                     }
                     "mixed-stale" => Ok(ctx.dequeue_event("inbox").await),
                     "signal" => Ok(ctx.schedule_wait("go").await),
                     "cancel" => {
-                        ctx.schedule_timer(LONG).await;
+                        ctx.schedule_timer(NEVER_REACHED).await;
                         Ok("not cancelled".to_owned())
                     }
                     "future-completion" => ctx.schedule_activity("Echo", "real").await,
@@ -122,8 +122,8 @@ pub(super) fn racing() -> OrchestrationRegistry {
         .register(
             "MessageWins",
             |ctx: OrchestrationContext, _: String| async move {
-                let one = next_or_timeout(&ctx, LONG).await;
-                let two = next_or_timeout(&ctx, LONG).await;
+                let one = next_or_timeout(&ctx, NEVER_REACHED).await;
+                let two = next_or_timeout(&ctx, NEVER_REACHED).await;
                 ctx.schedule_wait("end").await;
                 Ok(format!("{one},{two}"))
             },
@@ -132,7 +132,7 @@ pub(super) fn racing() -> OrchestrationRegistry {
             "TimerWins",
             |ctx: OrchestrationContext, _: String| async move {
                 let one = next_or_timeout(&ctx, SHORT).await;
-                let two = next_or_timeout(&ctx, LONG).await;
+                let two = next_or_timeout(&ctx, NEVER_REACHED).await;
                 ctx.schedule_wait("end").await;
                 Ok(format!("{one},{two}"))
             },
@@ -141,15 +141,15 @@ pub(super) fn racing() -> OrchestrationRegistry {
             "MessageHeld",
             |ctx: OrchestrationContext, _: String| async move {
                 ctx.schedule_wait("begin").await;
-                let one = next_or_timeout(&ctx, LONG).await;
+                let one = next_or_timeout(&ctx, NEVER_REACHED).await;
                 let two = next_or_timeout(&ctx, SHORT).await;
                 ctx.schedule_wait("end").await;
                 Ok(format!("{one},{two}"))
             },
         )
         .register("Steps", |ctx: OrchestrationContext, _: String| async move {
-            let one = signal_or_timeout(&ctx, LONG).await;
-            let two = signal_or_timeout(&ctx, LONG).await;
+            let one = signal_or_timeout(&ctx, NEVER_REACHED).await;
+            let two = signal_or_timeout(&ctx, NEVER_REACHED).await;
             ctx.schedule_wait("end").await;
             Ok(format!("{one},{two}"))
         })

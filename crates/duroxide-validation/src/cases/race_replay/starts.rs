@@ -6,7 +6,7 @@ use duroxide_core::provider::{Provider, ProviderAdmin};
 use duroxide_core::{EventKind, WorkItem};
 use duroxide_runtime::{OrchestrationStatus, RuntimeOptions};
 
-use super::engine::{Engine, PATIENCE, arrived, ended_in_continue_as_new, quick, waits_for};
+use super::engine::{ENGINE_STEP_MAX, Engine, arrived, ended_in_continue_as_new, quick, waits_for};
 use super::{handlers, recorded};
 use crate::ProviderFactory;
 use crate::fixture::{Bench, claim_from, items};
@@ -46,7 +46,7 @@ pub async fn test_duplicate_start_preserves_pinned_handler<F: ProviderFactory + 
 /// who has which code passes it over; one that cannot tell what is queued leaves nothing to be seen.
 async fn met(store: &dyn Provider, instance: &str) {
     let began = std::time::Instant::now();
-    while began.elapsed() < PATIENCE {
+    while began.elapsed() < ENGINE_STEP_MAX {
         let Some(admin) = store.as_management_capability() else {
             return;
         };
@@ -80,7 +80,10 @@ async fn all_is_consumed(admin: &dyn ProviderAdmin, instance: &str) {
         if depths.orchestrator_queue == 0 && is_idle {
             return;
         }
-        assert!(began.elapsed() < PATIENCE, "never consumed: {depths:?}");
+        assert!(
+            began.elapsed() < ENGINE_STEP_MAX,
+            "never consumed: {depths:?}"
+        );
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }

@@ -6,7 +6,7 @@ use super::queue;
 use crate::ProviderFactory;
 use crate::fixture::{Bench, session};
 
-const LONG: Duration = Duration::from_secs(600);
+const IDLE_MAX: Duration = Duration::from_secs(600);
 
 async fn renew(
     bench: &Bench<'_, dyn ProviderFactory + '_>,
@@ -22,10 +22,10 @@ async fn renew(
 pub async fn test_renew_session_lock_active(factory: &dyn ProviderFactory) {
     let bench = queue(factory, &["s", "t"]).await;
     bench.work_as("anna").await;
-    assert_eq!(renew(&bench, "anna", bench.lock, LONG).await, 1);
+    assert_eq!(renew(&bench, "anna", bench.lock, IDLE_MAX).await, 1);
     bench.work_as("anna").await;
-    assert_eq!(renew(&bench, "anna", bench.lock, LONG).await, 2);
-    assert_eq!(renew(&bench, "bert", bench.lock, LONG).await, 0);
+    assert_eq!(renew(&bench, "anna", bench.lock, IDLE_MAX).await, 2);
+    assert_eq!(renew(&bench, "bert", bench.lock, IDLE_MAX).await, 0);
 }
 
 /// A session that was not used lately is not renewed.
@@ -38,8 +38,11 @@ pub async fn test_renew_session_lock_skips_idle(factory: &dyn ProviderFactory) {
 /// An owner without sessions renews none.
 pub async fn test_renew_session_lock_no_sessions(factory: &dyn ProviderFactory) {
     let bench = queue(factory, &[]).await;
-    assert_eq!(renew(&bench, "anna", bench.lock, LONG).await, 0);
-    let nobody = bench.store.renew_session_lock(&[], bench.lock, LONG).await;
+    assert_eq!(renew(&bench, "anna", bench.lock, IDLE_MAX).await, 0);
+    let nobody = bench
+        .store
+        .renew_session_lock(&[], bench.lock, IDLE_MAX)
+        .await;
     assert_eq!(nobody.expect("a renewal does not fail"), 0);
 }
 
@@ -49,7 +52,7 @@ pub async fn test_renew_session_lock_after_expiry_returns_zero(factory: &dyn Pro
     let brief = session("anna", bench.brief());
     bench.find_in(&brief, bench.lock).await.expect("it is free");
     bench.outlive(bench.brief()).await;
-    assert_eq!(renew(&bench, "anna", bench.lock, LONG).await, 0);
+    assert_eq!(renew(&bench, "anna", bench.lock, IDLE_MAX).await, 0);
 }
 
 /// A renewal keeps ownership when the first lease would be over.
@@ -59,7 +62,7 @@ pub async fn test_session_lock_renewal_extends_past_original_timeout(
     let bench = queue(factory, &["s", "s"]).await;
     bench.work_as("anna").await;
     bench.pass(bench.lock.mul_f64(0.6)).await;
-    assert_eq!(renew(&bench, "anna", bench.lock, LONG).await, 1);
+    assert_eq!(renew(&bench, "anna", bench.lock, IDLE_MAX).await, 1);
     bench.pass(bench.lock.mul_f64(0.6)).await;
     assert!(
         bench.find_as("bert").await.is_none(),

@@ -39,7 +39,7 @@ pub async fn a_restored_instance_is_equal<F: ProviderFactory + ?Sized>(factory: 
     );
     assert_eq!((record.execution_id, record.custom_status_version), (2, 2));
     assert_eq!((record.custom_status, record.parent), (None, None));
-    assert!(record.life.is_some(), "a life is told");
+    assert!(record.incarnation.is_some(), "a life is told");
     let numbers: Vec<_> = told.executions.iter().map(|it| it.execution_id).collect();
     assert_eq!(numbers, [1, 2]);
     let statuses: Vec<_> = told
@@ -97,7 +97,10 @@ pub async fn a_restored_instance_is_equal<F: ProviderFactory + ?Sized>(factory: 
         values,
         bench.store.get_kv_all_values("full").await.expect("values")
     );
-    assert_eq!(other.life_of("full").await, bench.life_of("full").await);
+    assert_eq!(
+        other.incarnation_of("full").await,
+        bench.incarnation_of("full").await
+    );
 }
 
 /// How an instance ended is told and asked for as before.
@@ -194,10 +197,10 @@ pub async fn dead_letters_come_along<F: ProviderFactory + ?Sized>(factory: &F) {
     bench.create("letters").await;
     bench.send(items::signal("letters", "bad")).await;
     let turn = bench.turn_of("letters").await;
-    let aside = bench
+    let dead_lettered = bench
         .store
-        .set_aside_messages(&turn.token, &[0], "it is bad");
-    assert!(aside.await.expect("a valid lease"));
+        .dead_letter_messages(&turn.token, &[0], "it is bad");
+    assert!(dead_lettered.await.expect("a valid lease"));
     bench.commit(&turn, Commit::to(1)).await;
     let other = moved(&bench, &["letters"]).await;
     let before = bench.admin().list_dead_letters(9).await.expect("letters");
@@ -211,8 +214,8 @@ pub async fn dead_letters_come_along<F: ProviderFactory + ?Sized>(factory: &F) {
         (&before.reason, &before.payload)
     );
     assert_eq!(
-        (&after.instance_id, after.set_aside_at),
-        (&before.instance_id, before.set_aside_at)
+        (&after.instance_id, after.dead_lettered_at_ms),
+        (&before.instance_id, before.dead_lettered_at_ms)
     );
 }
 
@@ -227,10 +230,10 @@ pub async fn everything_that_is_held_is_listed<F: ProviderFactory + ?Sized>(fact
     bench.schedule(items::activity("only work", 1)).await;
     bench.start("only letters").await;
     let turn = bench.turn_of("only letters").await;
-    let aside = bench
+    let dead_lettered = bench
         .store
-        .set_aside_messages(&turn.token, &[0], "it is bad");
-    assert!(aside.await.expect("a valid lease"));
+        .dead_letter_messages(&turn.token, &[0], "it is bad");
+    assert!(dead_lettered.await.expect("a valid lease"));
     let mut found = BTreeSet::new();
     let mut after = None;
     for _ in 0..20 {

@@ -106,7 +106,7 @@ pub async fn what_rests_comes_first_where_it_is_restored<F: ProviderFactory + ?S
 }
 
 /// Queue messages that are held back come in their order: the hold ends, and the next turn may begin another one.
-pub async fn held_back_letters_come_along<F: ProviderFactory + ?Sized>(factory: &F) {
+pub async fn held_back_queue_messages_come_along<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     bench.start("actor").await;
     let turn = bench.turn_of("actor").await;

@@ -16,16 +16,16 @@ pub async fn messages_go_to_what_is_there<F: ProviderFactory + ?Sized>(factory: 
     let joined = submit(&bench, &uses("2")).await;
     assert_eq!(joined, Submitted::Joined(Standing::Starting));
     let turn = bench.turn_of("used").await;
-    let letter = |data| items::queue_message("used", data);
+    let queue_message = |data| items::queue_message("used", data);
     assert_eq!(
         turn.item.messages,
-        [items::start("used"), letter("1"), letter("2")]
+        [items::start("used"), queue_message("1"), queue_message("2")]
     );
     bench.commit(&turn, Commit::first()).await;
     let joined = submit(&bench, &uses("3")).await;
     assert_eq!(joined, Submitted::Joined(Standing::Running));
     let turn = bench.turn_of("used").await;
-    assert_eq!(turn.item.messages, [letter("3")]);
+    assert_eq!(turn.item.messages, [queue_message("3")]);
 }
 
 /// Nobody ever claims a start whose messages are not there.
@@ -57,18 +57,18 @@ pub async fn a_start_and_its_messages_come_together<F: ProviderFactory + ?Sized>
 pub async fn a_delayed_start_begins_with_its_messages<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     let delay = bench.lock * 2;
-    let letter = items::queue_message("later", "first");
+    let queue_message = items::queue_message("later", "first");
     let one = Submission::start(
         items::start("later"),
         Some(delay),
         StartRule::MustBeNew,
-        vec![letter.clone()],
+        vec![queue_message.clone()],
     );
     assert_eq!(submit(&bench, &one).await, Submitted::Started);
     bench.idle("its time has not come").await;
     bench.outlive(delay).await;
     let turn = bench.turn_of("later").await;
-    assert_eq!(turn.item.messages, [items::start("later"), letter]);
+    assert_eq!(turn.item.messages, [items::start("later"), queue_message]);
 }
 
 /// A sender hears what has the id, and a message to an instance that has ended is not stored.
@@ -94,16 +94,20 @@ pub async fn a_message_needs_somebody_who_reads_it<F: ProviderFactory + ?Sized>(
     assert_eq!(early, Submitted::Joined(Standing::Unknown));
     bench.start("new").await;
     let turn = bench.turn_of("new").await;
-    let of_letters = |turn: &Turn| -> Vec<WorkItem> {
-        let letters = turn.item.messages.iter();
-        let letters = letters.filter(|item| matches!(item, WorkItem::QueueMessage { .. }));
-        letters.cloned().collect()
+    let queue_messages_of = |turn: &Turn| -> Vec<WorkItem> {
+        let queue_messages = turn.item.messages.iter();
+        let queue_messages =
+            queue_messages.filter(|item| matches!(item, WorkItem::QueueMessage { .. }));
+        queue_messages.cloned().collect()
     };
-    assert_eq!(of_letters(&turn), [items::queue_message("new", "early")]);
+    assert_eq!(
+        queue_messages_of(&turn),
+        [items::queue_message("new", "early")]
+    );
     for rule in both {
         let submitted = submit(&bench, &message("runs", rule, "kept")).await;
         assert_eq!(submitted, Submitted::Joined(Standing::Running), "{rule:?}");
     }
     let turn = bench.turn_of("runs").await;
-    assert_eq!(of_letters(&turn).len(), 2);
+    assert_eq!(queue_messages_of(&turn).len(), 2);
 }

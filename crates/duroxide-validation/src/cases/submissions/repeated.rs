@@ -9,7 +9,7 @@ use crate::fixture::{Bench, Commit, NAME, VERSION, items, kinds};
 
 fn asked_by(request: &str) -> StartExtras {
     let extras = StartExtras::default().with_request(request);
-    extras.expect("letters are fit")
+    extras.expect("the queue messages are fit")
 }
 
 /// A start that this request asks for; its own input looks like that of another one.
@@ -22,8 +22,13 @@ fn start_of(id: &str, extras: &StartExtras) -> WorkItem {
 }
 
 fn asks(id: &str, request: &str, rule: StartRule) -> Submission {
-    let letter = items::queue_message(id, "1");
-    Submission::start(start_of(id, &asked_by(request)), None, rule, vec![letter])
+    let queue_message = items::queue_message(id, "1");
+    Submission::start(
+        start_of(id, &asked_by(request)),
+        None,
+        rule,
+        vec![queue_message],
+    )
 }
 
 /// The first turn of an execution of an instance that this request asked for.

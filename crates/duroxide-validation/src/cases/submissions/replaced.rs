@@ -38,8 +38,8 @@ pub async fn a_replaced_instance_leaves_nothing<F: ProviderFactory + ?Sized>(fac
     assert!(values.expect("an answer").is_empty());
     assert!(bench.find_work().await.is_none(), "its activity is gone");
     let turn = bench.turn_of("order").await;
-    let letter = items::queue_message("order", "new");
-    assert_eq!(turn.item.messages, [items::start("order"), letter]);
+    let queue_message = items::queue_message("order", "new");
+    assert_eq!(turn.item.messages, [items::start("order"), queue_message]);
     assert!(turn.item.history.is_empty() && turn.item.kv_snapshot.is_empty());
     bench.commit(&turn, Commit::first()).await;
     assert_eq!(bench.read("order").await.len(), 1);

@@ -67,9 +67,9 @@ pub async fn a_submission_outlives_the_process<F: ProviderFactory + ?Sized>(fact
         Submitted::Refused(Standing::Starting)
     );
     let turn = bench.turn_of("kept").await;
-    let letter = |data| items::queue_message("kept", data);
+    let queue_message = |data| items::queue_message("kept", data);
     assert_eq!(
         turn.item.messages,
-        [items::start("kept"), letter("1"), letter("2")]
+        [items::start("kept"), queue_message("1"), queue_message("2")]
     );
 }

@@ -237,7 +237,9 @@ impl ProviderAdmin for Mutant {
         let Some(letter) = letter.filter(|_| self.has(Flaw::RequeueIgnoresLives)) else {
             let answer = self.reference().requeue_dead_letter(id).await;
             return match answer {
-                Ok(Some(Requeue::NoSuchLetter)) if self.has(Flaw::RequeueKeepsTheLetter) => {
+                Ok(Some(Requeue::NoSuchDeadLetter))
+                    if self.has(Flaw::RequeueKeepsTheDeadLetter) =>
+                {
                     Ok(Some(Requeue::Done))
                 }
                 other => other,

@@ -132,7 +132,7 @@ impl Mutant {
 
     /// Spoils what a claim hands out of one instance.
     pub(super) fn spoil(&self, instance: &str, messages: &mut Vec<WorkItem>) {
-        self.spoil_letters(messages);
+        self.spoil_queue_messages(messages);
         let mut seen = self.seen.lock();
         seen.claimed.insert(instance.to_owned());
         match self.flaw {

@@ -1,7 +1,7 @@
 //! Flaws of holds: queue messages that a commit keeps in the store.
 
 use duroxide_core::WorkItem;
-use duroxide_core::provider::{CLAIM_LETTERS_MAX, Provider, ProviderError};
+use duroxide_core::provider::{CLAIM_QUEUE_MESSAGES_MAX, Provider, ProviderError};
 
 use super::commits::Turn;
 use super::{Flaw, Mutant};
@@ -19,7 +19,7 @@ pub(super) struct Holds {
     pub(super) unleased: bool,
 }
 
-pub(super) fn is_letter(item: &WorkItem) -> bool {
+pub(super) fn is_queue_message(item: &WorkItem) -> bool {
     matches!(item, WorkItem::QueueMessage { .. })
 }
 
@@ -53,17 +53,17 @@ impl Mutant {
 
     pub(super) async fn inner_hold(&self, turn: Turn) -> Result<bool> {
         let (token, writes) = turn.writes();
-        self.inner.ack_holding_letters(&token, writes).await
+        self.inner.ack_holding_queue_messages(&token, writes).await
     }
 
     /// Spoils the queue messages of a claim.
-    pub(super) fn spoil_letters(&self, messages: &mut Vec<WorkItem>) {
+    pub(super) fn spoil_queue_messages(&self, messages: &mut Vec<WorkItem>) {
         match self.flaw {
             Flaw::HoldTurnsTheOrder if self.seen.has_held() => messages.reverse(),
-            Flaw::LettersAreUnbounded => {
-                let letters = messages.iter().filter(|item| is_letter(item));
+            Flaw::QueueMessagesAreUnbounded => {
+                let queue_messages = messages.iter().filter(|item| is_queue_message(item));
                 let one_more = messages.last().cloned();
-                if letters.count() >= CLAIM_LETTERS_MAX {
+                if queue_messages.count() >= CLAIM_QUEUE_MESSAGES_MAX {
                     messages.extend(one_more);
                 }
             }

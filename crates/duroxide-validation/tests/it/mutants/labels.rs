@@ -50,9 +50,10 @@ impl Mutant {
             Flaw::LabelsAreOnlyTold => {
                 let known = self.reference().get_instance_info(instance).await.is_ok();
                 let before = self.reference().labels(instance).await?;
-                Ok(Some(match known {
-                    true => Labelling::of(before, changes),
-                    false => Labelling::NoSuchInstance,
+                Ok(Some(if known {
+                    Labelling::of(before, changes)
+                } else {
+                    Labelling::NoSuchInstance
                 }))
             }
             Flaw::LabelsChangeOneByOne => {

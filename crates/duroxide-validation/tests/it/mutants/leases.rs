@@ -61,13 +61,12 @@ impl Mutant {
     pub(super) async fn renew_turn(&self, token: &str, extend_for: Duration) -> Result<()> {
         if self.has(Flaw::RenewalIsLostOnTurns) {
             let open = self.notes.lock().open_turns.contains(token);
-            return match open {
-                true => Ok(()),
-                false => {
-                    self.inner
-                        .renew_orchestration_item_lock(token, extend_for)
-                        .await
-                }
+            return if open {
+                Ok(())
+            } else {
+                self.inner
+                    .renew_orchestration_item_lock(token, extend_for)
+                    .await
             };
         }
         let extend_for = self.as_renewal(token, extend_for);

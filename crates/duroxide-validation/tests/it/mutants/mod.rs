@@ -191,7 +191,7 @@ flaws! {
     PendingTellsOneMessage: "of the messages of an instance only the first is told";
     EarlyUnleased: "a turn handed out early holds no lease";
     BatchTooLarge: "a batch holds one more than asked for";
-    ForgetsDeadLetters: "messages set aside are gone";
+    ForgetsDeadLetters: "dead-lettered messages are gone";
     RequeueIgnoresLives: "a dead letter goes to whoever has the id now";
     PauseIsOnlyTold: "a pause is recorded, and nothing waits";
     ResumeIsOnlyTold: "a resumed instance is still held back";
@@ -221,8 +221,8 @@ flaws! {
     DutiesHaveManyHolders: "a duty is given to everybody who asks";
     DutiesLastForEver: "a duty of a silent holder is never given to another";
     DutiesAreNotGivenBack: "a duty that was given back is not free";
-    RequeueKeepsTheLetter: "a dead letter that went back into its queue stays";
-    SetAsideDoesNothing: "messages set aside stay in the queue";
+    RequeueKeepsTheDeadLetter: "a dead letter that went back into its queue stays";
+    DeadLetteringDoesNothing: "dead-lettered messages stay in the queue";
     OutcomeWithoutReason: "the outcome of a failed instance does not tell why";
     EveryPageIsTheFirst: "a query takes no notice of its cursor";
     PagesLoseTies: "a page begins after everything that was created within the same second";
@@ -247,14 +247,14 @@ flaws! {
     HoldNeedsNoLease: "who lost the lease holds queue messages back";
     HoldTurnsTheOrder: "queue messages that were held back come newest first";
     HoldForgetsTheTurn: "a commit that holds queue messages back stores no activities";
-    LettersAreUnbounded: "a claim takes more queue messages than the contract says";
+    QueueMessagesAreUnbounded: "a claim takes more queue messages than the contract says";
     CarriedQueueGrows: "queue messages come with a continue-as-new that carries unread ones";
     EarlyMessagesStall: "early messages that one claim does not take stay behind";
     UnreadableStartIsLost: "no parent hears of a child whose start cannot be read";
     LimitCountsChildren: "the limit of a bulk deletion counts the children of a root too";
     ConfirmsByCount: "a history in the caller's memory is confirmed by its length";
-    SetAsideErrsOtherwise: "who lost the lease cannot set aside, and is not told why";
-    SetsTheNextAside: "a position that is wrong sets another message aside";
+    DeadLetteringErrsOtherwise: "who lost the lease cannot dead-letter, and gets another error";
+    DeadLettersTheNext: "a wrong position dead-letters another message";
     DeletionLeavesValues: "the key-values of a deleted instance stay";
     ChildrenOutliveParents: "the children of a deleted instance are still listed";
     RenewalKeepsLength: "a renewal lasts as long as the first lease, whatever it asks for";
@@ -273,7 +273,7 @@ flaws! {
     WideCommitIsCut: "a commit schedules no more than a hundred activities";
     SnapshotForgetsMessages: "a snapshot has no messages";
     SnapshotForgetsActivities: "a snapshot has no activities";
-    SnapshotForgetsLetters: "a snapshot has no dead letters";
+    SnapshotForgetsDeadLetters: "a snapshot has no dead letters";
     SnapshotForgetsHeartbeats: "a snapshot does not tell what activities said last";
     SnapshotForgetsChanges: "a snapshot has only the key-values of executions that ended";
     SnapshotIsOfTheCurrentExecution: "a snapshot has the current execution only";

@@ -60,7 +60,7 @@ impl Layer for Mutant {
         self.commit_turn(turn).await
     }
 
-    async fn ack_holding_letters(
+    async fn ack_holding_queue_messages(
         &self,
         _next: &dyn Provider,
         lock_token: &str,
@@ -309,24 +309,24 @@ impl Layer for Mutant {
         self.last_said(call).await
     }
 
-    async fn set_aside_messages(
+    async fn dead_letter_messages(
         &self,
         _next: &dyn Provider,
         lock_token: &str,
         positions: &[usize],
         reason: &str,
     ) -> Result<bool> {
-        if self.has(Flaw::SetAsideDoesNothing) {
+        if self.has(Flaw::DeadLetteringDoesNothing) {
             return Ok(true);
         }
         let positions = self.as_positions(positions);
         let answer = self
             .inner
-            .set_aside_messages(&self.real_token(lock_token), &positions, reason)
+            .dead_letter_messages(&self.real_token(lock_token), &positions, reason)
             .await;
         answer.map_err(|error| match self.flaw {
-            Flaw::SetAsideErrsOtherwise => {
-                ProviderError::permanent(error.operation, "cannot set aside")
+            Flaw::DeadLetteringErrsOtherwise => {
+                ProviderError::permanent(error.operation, "cannot dead-letter")
             }
             _ => error,
         })
@@ -360,17 +360,17 @@ impl Layer for Mutant {
         Ok(true)
     }
 
-    async fn set_aside_work_item(
+    async fn dead_letter_work_item(
         &self,
         _next: &dyn Provider,
         token: &str,
         reason: &str,
     ) -> Result<bool> {
-        if self.has(Flaw::SetAsideDoesNothing) {
+        if self.has(Flaw::DeadLetteringDoesNothing) {
             return Ok(true);
         }
         self.inner
-            .set_aside_work_item(&self.real_token(token), reason)
+            .dead_letter_work_item(&self.real_token(token), reason)
             .await
     }
 

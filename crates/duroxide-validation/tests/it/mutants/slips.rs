@@ -153,7 +153,7 @@ impl Mutant {
 
     /// Positions that are wrong, made right in the wrong way.
     pub(super) fn as_positions(&self, positions: &[usize]) -> Vec<usize> {
-        if !self.has(Flaw::SetsTheNextAside) {
+        if !self.has(Flaw::DeadLettersTheNext) {
             return positions.to_vec();
         }
         let mut chosen: Vec<usize> = Vec::new();

@@ -1,7 +1,7 @@
 //! Flaws of snapshots, and of closing a store.
 
 use duroxide_core::provider::{
-    Closing, HeldIds, InstanceSnapshot, ProviderError, Restoring, StoredLife,
+    Closing, HeldIds, InstanceSnapshot, ProviderError, Restoring, StoredIncarnation,
 };
 
 use super::{Flaw, Mutant};
@@ -31,7 +31,7 @@ impl Mutant {
             match self.flaw {
                 Flaw::SnapshotForgetsMessages => taken.messages.clear(),
                 Flaw::SnapshotForgetsActivities => taken.activities.clear(),
-                Flaw::SnapshotForgetsLetters => taken.letters.clear(),
+                Flaw::SnapshotForgetsDeadLetters => taken.dead_letters.clear(),
                 Flaw::SnapshotForgetsHeartbeats => taken.heartbeats.clear(),
                 Flaw::SnapshotForgetsChanges => taken.key_value_changes.clear(),
                 Flaw::SnapshotIsOfTheCurrentExecution => {
@@ -118,9 +118,10 @@ impl Mutant {
             }
             Flaw::RestoreDrawsLives => {
                 if let Some(record) = &mut told.record {
-                    record.life = record
-                        .life
-                        .map(|StoredLife(life)| StoredLife(life % 1_000_000 + 3));
+                    record.incarnation =
+                        record.incarnation.map(|StoredIncarnation(incarnation)| {
+                            StoredIncarnation(incarnation % 1_000_000 + 3)
+                        });
                 }
             }
             Flaw::RestoreDropsWhatContradicts if told.check().is_err() => {

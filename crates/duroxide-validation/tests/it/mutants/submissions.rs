@@ -78,16 +78,18 @@ impl Mutant {
             }
             Flaw::SubmitForgetsWhoAsked => {
                 let found = self.standing(submission.instance()).await?;
-                match found == Standing::Unknown {
-                    true => self.inner.submit(submission).await,
-                    false => self.inner.submit(anonymous(&submission)).await,
+                if found == Standing::Unknown {
+                    self.inner.submit(submission).await
+                } else {
+                    self.inner.submit(anonymous(&submission)).await
                 }
             }
             Flaw::SubmitTakesAnyForItsOwn => {
                 let found = self.standing(submission.instance()).await?;
-                match submission.request().is_some() && found != Standing::Unknown {
-                    true => Ok(Submitted::Started),
-                    false => self.inner.submit(submission).await,
+                if submission.request().is_some() && found != Standing::Unknown {
+                    Ok(Submitted::Started)
+                } else {
+                    self.inner.submit(submission).await
                 }
             }
             Flaw::SubmitMessagesApart if submission.begins() => self.in_two_parts(submission).await,
@@ -178,9 +180,10 @@ impl Mutant {
         }
         let pending = self.inner.pending_work(id).await?.unwrap_or_default();
         let is_starting = pending.messages.iter().any(|one| one.begins.is_some());
-        Ok(match is_starting {
-            true => Standing::Starting,
-            false => Standing::Unknown,
+        Ok(if is_starting {
+            Standing::Starting
+        } else {
+            Standing::Unknown
         })
     }
 

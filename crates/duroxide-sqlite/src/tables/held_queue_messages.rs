@@ -1,10 +1,10 @@
 //! Instances whose queue messages are held back. Claims and commits ask for each instance they meet; nearly always
-//! there are none, and the writer remembers that. The messages themselves are in `orchestrator_queue/letters.rs`.
+//! there are none, and the writer remembers that. The messages themselves are in `orchestrator_queue/held_back.rs`.
 
 use crate::error::Result;
-use crate::tx::{HeldLetters, Tx};
+use crate::tx::{HeldQueueMessages, Tx};
 
-/// How an instance holds its letters.
+/// How an instance holds its queue messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hold {
     /// No claim takes one.
@@ -13,7 +13,7 @@ pub(crate) enum Hold {
     Draining,
 }
 
-/// How the instance holds its letters, if it does.
+/// How the instance holds its queue messages, if it does.
 pub(crate) fn of(tx: &Tx<'_>, instance: &str) -> Result<Option<Hold>> {
     if is_empty(tx)? {
         return Ok(None);
@@ -31,7 +31,7 @@ pub(crate) fn of(tx: &Tx<'_>, instance: &str) -> Result<Option<Hold>> {
     )
 }
 
-/// Sets how an instance holds its letters. One that has no row holds none: nothing would end with it.
+/// Sets how an instance holds its queue messages. One that has no row holds none: nothing would end with it.
 pub(crate) fn set(tx: &Tx<'_>, instance: &str, hold: Hold) -> Result<()> {
     changes(tx);
     tx.execute(
@@ -57,20 +57,20 @@ fn is_empty(tx: &Tx<'_>) -> Result<bool> {
     let Some(memory) = tx.memory() else {
         return Ok(false);
     };
-    let known = match memory.held_letters() {
+    let known = match memory.held_queue_messages() {
         Some(known) => known,
         None => match tx.first("SELECT 1 FROM held_letters LIMIT 1", [], |_| Ok(()))? {
-            None => HeldLetters::None,
-            Some(()) => HeldLetters::Some,
+            None => HeldQueueMessages::None,
+            Some(()) => HeldQueueMessages::Some,
         },
     };
-    memory.set_held_letters(Some(known));
-    Ok(known == HeldLetters::None)
+    memory.set_held_queue_messages(Some(known));
+    Ok(known == HeldQueueMessages::None)
 }
 
 /// What the writer remembers of them no longer holds.
 fn changes(tx: &Tx<'_>) {
     if let Some(memory) = tx.memory() {
-        memory.set_held_letters(None);
+        memory.set_held_queue_messages(None);
     }
 }

@@ -7,7 +7,7 @@ use duroxide_runtime::OrchestrationStatus;
 
 use super::Scene;
 use crate::client::LifeLog;
-use crate::program::LETTERS;
+use crate::program::TAKEN;
 
 pub(super) fn check(world: &Scene) {
     for client in &world.clients {
@@ -29,17 +29,17 @@ fn complaint(life: &LifeLog) -> Option<String> {
     let Some(OrchestrationStatus::Completed { output, .. }) = &life.outcome else {
         return None;
     };
-    let (_, taken) = output.rsplit_once(LETTERS)?;
-    let mut sent = life.letters.iter();
-    for letter in taken.split(',').filter(|letter| !letter.is_empty()) {
+    let (_, taken) = output.rsplit_once(TAKEN)?;
+    let mut sent = life.queue_messages.iter();
+    for message in taken.split(',').filter(|message| !message.is_empty()) {
         loop {
             match sent.next() {
-                Some((text, _)) if text == letter => break,
+                Some((text, _)) if text == message => break,
                 Some((text, true)) => {
-                    return Some(format!("{letter} was taken, and {text} before it was not"));
+                    return Some(format!("{message} was taken, and {text} before it was not"));
                 }
                 Some((_, false)) => {}
-                None => return Some(format!("{letter} was taken and not sent, or twice")),
+                None => return Some(format!("{message} was taken and not sent, or twice")),
             }
         }
     }

@@ -58,9 +58,9 @@ async fn later_queue_messages_do_not_overtake_those_of_a_blocked_instance() {
     right.stop().await;
 }
 
-/// Code that reads `letters` messages and panics on every turn that brings one while `is_broken`.
+/// Code that reads `messages` messages and panics on every turn that brings one while `is_broken`.
 fn fragile(
-    letters: usize,
+    messages: usize,
     is_broken: &Arc<AtomicBool>,
     attempts: &Arc<AtomicUsize>,
 ) -> OrchestrationRegistry {
@@ -72,7 +72,7 @@ fn fragile(
                 let mut read = ctx.dequeue_event("q").await;
                 attempts.fetch_add(1, Ordering::SeqCst);
                 assert!(!is_broken.load(Ordering::SeqCst), "broken for now");
-                for _ in 1..letters {
+                for _ in 1..messages {
                     read += &ctx.dequeue_event("q").await;
                 }
                 Ok(read)
@@ -139,11 +139,11 @@ async fn messages_that_come_between_two_attempts_use_up_none() {
     let world = World::on(store.clone(), activities().build(), code, options).await;
     world.begin("i", "o", "").await;
     until("it waits", async || !world.history("i").await.is_empty()).await;
-    for letter in 1..=5 {
-        let data = letter.to_string();
+    for message in 1..=5 {
+        let data = message.to_string();
         world.client.enqueue_event("i", "q", &data).await.unwrap();
         until("it rests again", async || {
-            store.layer().0.load(Ordering::SeqCst) >= letter
+            store.layer().0.load(Ordering::SeqCst) >= message
         })
         .await;
     }
@@ -159,8 +159,8 @@ async fn reader(ctx: OrchestrationContext, left: String) -> Result<String, Strin
     if left == 0 {
         return Ok("read".to_owned());
     }
-    let letter = ctx.dequeue_event("q").await;
-    ctx.schedule_activity("work", letter).await?;
+    let message = ctx.dequeue_event("q").await;
+    ctx.schedule_activity("work", message).await?;
     ctx.continue_as_new((left - 1).to_string()).await
 }
 

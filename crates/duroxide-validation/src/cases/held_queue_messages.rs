@@ -1,7 +1,7 @@
 //! Queue messages that are held back: the code has some that it did not read and waits for none.
 
 use duroxide_core::WorkItem;
-use duroxide_core::provider::{CLAIM_LETTERS_MAX, Pausing, Restoring};
+use duroxide_core::provider::{CLAIM_QUEUE_MESSAGES_MAX, Pausing, Restoring};
 
 use crate::ProviderFactory;
 use crate::fixture::{Bench, Commit, Rounds, Turn, hold_to, items, kinds};
@@ -23,13 +23,13 @@ async fn holding<F: ProviderFactory + ?Sized>(factory: &F) -> Bench<'_, F> {
     bench
 }
 
-async fn letters<F: ProviderFactory + ?Sized>(
+async fn queue_messages<F: ProviderFactory + ?Sized>(
     bench: &Bench<'_, F>,
     numbers: impl Iterator<Item = usize>,
 ) {
     for number in numbers {
-        let letter = items::queue_message("actor", &number.to_string());
-        bench.send(letter).await;
+        let queue_message = items::queue_message("actor", &number.to_string());
+        bench.send(queue_message).await;
     }
 }
 
@@ -67,10 +67,10 @@ pub async fn queue_messages_are_held_back_until_the_next_commit<F: ProviderFacto
     factory: &F,
 ) {
     let bench = holding(factory).await;
-    letters(&bench, 1..3).await;
+    queue_messages(&bench, 1..3).await;
     bench.idle("they are held back").await;
     bench.send(items::activity_done("actor", 2)).await;
-    letters(&bench, 3..4).await;
+    queue_messages(&bench, 3..4).await;
     let turn = soon(&bench).await;
     assert_eq!(turn.item.messages, [items::activity_done("actor", 2)]);
     hold(&bench, &turn, Commit::to(1)).await;
@@ -90,8 +90,8 @@ pub async fn queue_messages_that_were_queued_before_are_held_back<F: ProviderFac
 ) {
     let bench = Bench::open(factory).await;
     bench.create("actor").await;
-    let count = 3 * CLAIM_LETTERS_MAX;
-    letters(&bench, 0..count).await;
+    let count = 3 * CLAIM_QUEUE_MESSAGES_MAX;
+    queue_messages(&bench, 0..count).await;
     let turn = bench.turn_of("actor").await;
     let first: Vec<_> = turn.item.messages.iter().filter_map(number).collect();
     hold(&bench, &turn, Commit::to(1)).await;
@@ -115,7 +115,7 @@ pub async fn everything_else_passes<F: ProviderFactory + ?Sized>(factory: &F) {
         items::cancel("actor"),
         items::terminate("actor"),
     ] {
-        letters(&bench, 1..3).await;
+        queue_messages(&bench, 1..3).await;
         bench.send(passes.clone()).await;
         let turn = soon(&bench).await;
         assert_eq!(turn.item.messages, [passes]);
@@ -132,7 +132,7 @@ pub async fn a_timer_of_a_holding_instance_fires<F: ProviderFactory + ?Sized>(fa
     let at = bench.now_ms() + u64::try_from(bench.brief().as_millis()).unwrap_or(0);
     let timer = items::timer("actor", 2, at);
     hold(&bench, &turn, Commit::first().message(timer.clone())).await;
-    letters(&bench, 1..3).await;
+    queue_messages(&bench, 1..3).await;
     bench.idle("it is not due").await;
     bench.outlive(bench.brief()).await;
     assert_eq!(soon(&bench).await.item.messages, [timer]);
@@ -160,10 +160,10 @@ pub async fn a_result_passes_a_crowd_of_queue_messages<F: ProviderFactory + ?Siz
 /// Those that come while others come back stand behind them.
 pub async fn later_queue_messages_stay_behind_held_ones<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = holding(factory).await;
-    let count = 3 * CLAIM_LETTERS_MAX;
-    letters(&bench, 0..count).await;
+    let count = 3 * CLAIM_QUEUE_MESSAGES_MAX;
+    queue_messages(&bench, 0..count).await;
     bench.idle("they are held back").await;
-    letters(&bench, count..count + 2).await;
+    queue_messages(&bench, count..count + 2).await;
     bench.nudge("actor", Commit::to(1)).await;
     let mut seen = Vec::new();
     let mut sent = count + 2;
@@ -172,7 +172,7 @@ pub async fn later_queue_messages_stay_behind_held_ones<F: ProviderFactory + ?Si
         rounds.next();
         seen.extend(turn.item.messages.iter().filter_map(number));
         if sent < count + 6 {
-            letters(&bench, sent..sent + 1).await;
+            queue_messages(&bench, sent..sent + 1).await;
             sent += 1;
         }
         bench.commit(&turn, Commit::to(1)).await;
@@ -183,8 +183,8 @@ pub async fn later_queue_messages_stay_behind_held_ones<F: ProviderFactory + ?Si
 /// A hold that begins anew while queue messages come back keeps their order.
 pub async fn a_second_hold_keeps_the_order<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = holding(factory).await;
-    let count = 3 * CLAIM_LETTERS_MAX;
-    letters(&bench, 0..count).await;
+    let count = 3 * CLAIM_QUEUE_MESSAGES_MAX;
+    queue_messages(&bench, 0..count).await;
     let mut seen = Vec::new();
     for _ in 0..3 {
         bench.send(items::signal("actor", "go")).await;
@@ -206,12 +206,12 @@ pub async fn a_claim_takes_a_bounded_number_of_queue_messages<F: ProviderFactory
 ) {
     let bench = Bench::open(factory).await;
     bench.create("actor").await;
-    let count = CLAIM_LETTERS_MAX + 5;
-    letters(&bench, 0..count).await;
+    let count = CLAIM_QUEUE_MESSAGES_MAX + 5;
+    queue_messages(&bench, 0..count).await;
     bench.send(items::signal("actor", "go")).await;
     let turn = bench.turn_of("actor").await;
     let first: Vec<_> = turn.item.messages.iter().filter_map(number).collect();
-    assert!(first.len() <= CLAIM_LETTERS_MAX, "{}", first.len());
+    assert!(first.len() <= CLAIM_QUEUE_MESSAGES_MAX, "{}", first.len());
     bench.commit(&turn, Commit::to(1)).await;
     let all = [first, numbers_to_come(&bench).await].concat();
     assert_eq!(all, (0..count).collect::<Vec<_>>());
@@ -241,21 +241,21 @@ pub async fn a_holding_commit_is_a_commit<F: ProviderFactory + ?Sized>(factory: 
 pub async fn a_lost_lease_holds_nothing_back<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     bench.create("actor").await;
-    letters(&bench, 1..2).await;
+    queue_messages(&bench, 1..2).await;
     let old = bench.turn_of("actor").await;
     bench.outlive(bench.lock).await;
     let new = bench.turn_of("actor").await;
     let refused = hold_to(&*bench.store, &old, Commit::to(1)).await;
     assert!(refused.is_err(), "it was taken over");
     bench.commit(&new, Commit::to(1)).await;
-    letters(&bench, 2..3).await;
+    queue_messages(&bench, 2..3).await;
     assert_eq!(numbers_to_come(&bench).await, [2]);
 }
 
 /// A claim that is given back, or whose lease ran out, ends no hold.
 pub async fn only_a_commit_ends_a_hold<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = holding(factory).await;
-    letters(&bench, 1..3).await;
+    queue_messages(&bench, 1..3).await;
     let go = items::signal("actor", "go");
     bench.send(go.clone()).await;
     let turn = soon(&bench).await;
@@ -272,7 +272,7 @@ pub async fn only_a_commit_ends_a_hold<F: ProviderFactory + ?Sized>(factory: &F)
 /// The next execution of a holding instance begins without them, and gets them when it wants them.
 pub async fn a_hold_reaches_into_the_next_execution<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = holding(factory).await;
-    letters(&bench, 1..3).await;
+    queue_messages(&bench, 1..3).await;
     bench.send(items::signal("actor", "go")).await;
     let turn = soon(&bench).await;
     let next = items::next_execution("actor");
@@ -289,7 +289,7 @@ pub async fn a_hold_reaches_into_the_next_execution<F: ProviderFactory + ?Sized>
 /// What was held back for an instance that has ended is handed out as always, also if its last commit asked for a hold.
 pub async fn an_ended_instance_holds_nothing_back<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = holding(factory).await;
-    letters(&bench, 1..3).await;
+    queue_messages(&bench, 1..3).await;
     bench.send(items::cancel("actor")).await;
     let turn = soon(&bench).await;
     let failed = Commit::to(1).event(2, kinds::failed("cancelled"));
@@ -300,27 +300,27 @@ pub async fn an_ended_instance_holds_nothing_back<F: ProviderFactory + ?Sized>(f
 /// An instance that is deleted and started again gets its queue messages, and none of the earlier life.
 pub async fn a_later_life_holds_nothing_back<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = holding(factory).await;
-    letters(&bench, 1..3).await;
+    queue_messages(&bench, 1..3).await;
     bench.idle("they are held back").await;
     let deleted = bench.admin().delete_instance("actor", true).await;
     deleted.expect("an instance can be deleted by force");
     bench.start("actor").await;
-    letters(&bench, 3..4).await;
+    queue_messages(&bench, 3..4).await;
     let turn = soon(&bench).await;
     let kinds = items::kinds_of(&turn.item.messages);
     assert_eq!(kinds, ["StartOrchestration", "QueueMessage"]);
     bench.commit(&turn, Commit::first()).await;
-    letters(&bench, 4..5).await;
+    queue_messages(&bench, 4..5).await;
     assert_eq!(numbers_to_come(&bench).await, [4]);
 }
 
 /// A hold and what it holds back are there after the store was opened again.
 pub async fn a_hold_outlives_the_process<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = holding(factory).await;
-    letters(&bench, 1..3).await;
+    queue_messages(&bench, 1..3).await;
     bench.idle("they are held back").await;
     let bench = bench.reopen().await;
-    letters(&bench, 3..4).await;
+    queue_messages(&bench, 3..4).await;
     bench.idle("they are held back still").await;
     bench.send(items::signal("actor", "go")).await;
     let turn = soon(&bench).await;
@@ -332,11 +332,11 @@ pub async fn a_hold_outlives_the_process<F: ProviderFactory + ?Sized>(factory: &
 /// An operator who resumes an instance does not make it read.
 pub async fn pausing_leaves_a_hold_as_it_is<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = holding(factory).await;
-    letters(&bench, 1..2).await;
+    queue_messages(&bench, 1..2).await;
     let admin = bench.admin();
     let paused = admin.pause_instance("actor").await.expect("an answer");
     assert_eq!(paused, Some(Pausing::Done));
-    letters(&bench, 2..3).await;
+    queue_messages(&bench, 2..3).await;
     let resumed = admin.resume_instance("actor").await.expect("an answer");
     assert_eq!(resumed, Some(Pausing::Done));
     bench.idle("they are held back").await;
@@ -350,7 +350,7 @@ pub async fn pausing_leaves_a_hold_as_it_is<F: ProviderFactory + ?Sized>(factory
 /// An operator sees what is held back among the pending messages, each since it was sent.
 pub async fn held_queue_messages_are_told_as_pending<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = holding(factory).await;
-    letters(&bench, 1..3).await;
+    queue_messages(&bench, 1..3).await;
     bench.idle("they are held back").await;
     let pending = bench.admin().pending_work("actor").await;
     let pending = pending.expect("an answer").expect("the store can tell");
@@ -366,10 +366,10 @@ pub async fn unreadable_queue_messages_stop_none_behind_them<F: ProviderFactory 
     factory: &F,
 ) {
     let bench = holding(factory).await;
-    letters(&bench, 0..2 * CLAIM_LETTERS_MAX).await;
+    queue_messages(&bench, 0..2 * CLAIM_QUEUE_MESSAGES_MAX).await;
     bench.idle("they are held back").await;
     factory.corrupt_orchestrator_messages("actor").await;
-    letters(&bench, 500..501).await;
+    queue_messages(&bench, 500..501).await;
     bench.send(items::signal("actor", "go")).await;
     let turn = soon(&bench).await;
     assert_eq!(turn.item.messages, [items::signal("actor", "go")]);
@@ -381,8 +381,8 @@ pub async fn unreadable_queue_messages_stop_none_behind_them<F: ProviderFactory 
 /// What is held back is part of a snapshot, and comes in its order where that is restored.
 pub async fn a_snapshot_has_what_is_held_back<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = holding(factory).await;
-    let count = 3 * CLAIM_LETTERS_MAX;
-    letters(&bench, 0..count).await;
+    let count = 3 * CLAIM_QUEUE_MESSAGES_MAX;
+    queue_messages(&bench, 0..count).await;
     bench.idle("they are held back").await;
     let taken = bench.admin().snapshot_instance("actor").await;
     let taken = taken.expect("an answer").expect("the store can do that");

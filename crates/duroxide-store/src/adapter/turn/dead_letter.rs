@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use duroxide_core::provider::LetterOrigin;
+use duroxide_core::provider::DeadLetterOrigin;
 
 use crate::EventStore;
 use crate::adapter::error::{Error, Result};
@@ -40,8 +40,8 @@ pub(in crate::adapter) async fn run<S: EventStore>(
     let messages = store.query_one(by_id).await?.into_messages()?;
     let row = store.get(INSTANCES, instance).await?;
     let row = row.as_deref().and_then(|row| InstanceRow::read(row).ok());
-    let origin = LetterOrigin {
-        life: row.and_then(|row| row.life()),
+    let origin = DeadLetterOrigin {
+        incarnation: row.and_then(|row| row.incarnation()),
         answered: false,
     };
     let mut operations = Vec::with_capacity(chosen.len() + 1);
