@@ -91,11 +91,11 @@ impl Plan {
         let pause = rng.millis(300, 2_000);
         // Some work first: the checker wants to see that code ran before it asks whether it could put things right.
         let mut life = plain_life(Step::Do(Op::Work(Job::Quick)), pause);
-        life.program.steps.push(Step::Letters(1));
+        life.program.steps.push(Step::Dequeue(1));
         for _ in 0..4 {
             life.program
                 .steps
-                .extend([Step::Continue, Step::Letters(1)]);
+                .extend([Step::Continue, Step::Dequeue(1)]);
         }
         life.program.cooperative = true;
         life.program.ending = Ending::Waits;
