@@ -1,5 +1,5 @@
-//! Which life of the worker this process is. In: the environment that its starter set. Out: its number, and whether the process of
-//! another life is still there.
+//! Which life of the worker this process is. In: the environment that its starter set. Out: its number, and whether the
+//! process of another life is still there.
 
 use std::path::Path;
 use std::sync::OnceLock;

@@ -116,8 +116,8 @@ impl Address {
         }
     }
 
-    /// Where it is, in a form that can be read on another machine: files with their whole path, schemas by their names. Without a
-    /// password.
+    /// Where it is, in a form that can be read on another machine: files with their whole path, schemas by their names.
+    /// Without a password.
     pub(crate) fn place(&self) -> String {
         let whole = |file: &Path| {
             let found = std::fs::canonicalize(file).or_else(|_| std::path::absolute(file));

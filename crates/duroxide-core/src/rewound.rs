@@ -23,7 +23,8 @@ pub struct Rewound {
     /// The scheduling events whose work was asked for anew.
     #[serde(default)]
     pub again: Vec<u64>,
-    /// The scheduling events of children that ran at the time of the rewind: a failure that they report belongs to this execution.
+    /// The scheduling events of children that ran at the time of the rewind: a failure that they report belongs to this
+    /// execution.
     #[serde(default)]
     pub running: Vec<u64>,
     /// The labels that the dropped part of the record had changed, as they were before; `None`: there was none.

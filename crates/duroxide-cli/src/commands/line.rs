@@ -235,7 +235,8 @@ fn each_text(plain: &mut Value, mut change: impl FnMut(&mut Value)) {
 }
 
 /// What tells two snapshots apart. Texts that are JSON count by what they say: the order of their fields does not
-/// matter. Of an unreadable message, two things do not count, because not every store keeps them: what waits for it, and a NUL.
+/// matter. Of an unreadable message, two things do not count, because not every store keeps them: what waits for it,
+/// and a NUL.
 pub(crate) fn digest(snapshot: &InstanceSnapshot) -> Result<String, Failure> {
     let mut plain = readable(snapshot)?;
     list(&mut plain, "messages")

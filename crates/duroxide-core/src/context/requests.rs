@@ -199,8 +199,8 @@ impl OrchestrationContext {
 
     /// Answers a request. The reply is recorded with the turn; the client has it when the turn is committed. The last
     /// [`REPLIES_MAX`] replies are kept, and of the last minute the last thousand; a client that did not look while so
-    /// many were given gets the answer that it may have missed its own. A reply of more than 64 KiB becomes a refusal that says
-    /// so.
+    /// many were given gets the answer that it may have missed its own. A reply of more than 64 KiB becomes a refusal
+    /// that says so.
     ///
     /// # Panics
     ///

@@ -16,8 +16,8 @@ const NAMESPACE: Uuid = Uuid::from_u128(0x6f5c_9d1e_0b7a_4c3e_9d52_1f8a_77c4_e02
 
 impl OrchestrationContext {
     /// The time of this turn: when what woke the code was recorded. The same in every replay, never earlier than what
-    /// an earlier call returned, and without an event. It stands still between two awaits; see [`utc_now`](Self::utc_now)
-    /// for a fresh look at the clock, which is recorded.
+    /// an earlier call returned, and without an event. It stands still between two awaits; see
+    /// [`utc_now`](Self::utc_now) for a fresh look at the clock, which is recorded.
     ///
     /// ```
     /// use duroxide_core::OrchestrationContext;

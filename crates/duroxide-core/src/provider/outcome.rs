@@ -1,4 +1,5 @@
-//! Where an instance stands, without its history; and how to read that from a history, for stores that keep nothing else.
+//! Where an instance stands, without its history; and how to read that from a history, for stores that keep nothing
+//! else.
 
 use crate::event::{ErrorDetails, Event, EventKind};
 

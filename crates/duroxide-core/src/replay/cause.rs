@@ -2,8 +2,8 @@
 
 /// What made an execution fail.
 ///
-/// The details of a failure do not show it: a parent that ends with the failure of its child carries the child's details,
-/// and a message that fits no schedule says "nondeterministic" like code that was changed.
+/// The details of a failure do not show it: a parent that ends with the failure of its child carries the child's
+/// details, and a message that fits no schedule says "nondeterministic" like code that was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FailedBy {

@@ -53,8 +53,8 @@ pub struct Changes<T> {
 }
 
 impl<T> Changes<T> {
-    /// The next view, once there is another one; `None` when the instance has ended and its last view was returned. May be
-    /// dropped and called again, in a `select!` for instance: nothing is lost.
+    /// The next view, once there is another one; `None` when the instance has ended and its last view was returned. May
+    /// be dropped and called again, in a `select!` for instance: nothing is lost.
     ///
     /// # Errors
     ///

@@ -20,8 +20,8 @@ impl Client {
     /// had succeeded is not run again, what had failed is asked for anew, under the idempotency key of the original
     /// call, and what the code did about the failure is forgotten, though not undone. What reached the instance after
     /// it had failed is gone. The failed execution stays as an earlier one. A failed child that the instance waits for
-    /// is retried with it. A parent that received the failure does not receive it again: to go on with a whole tree, retry
-    /// its root.
+    /// is retried with it. A parent that received the failure does not receive it again: to go on with a whole tree,
+    /// retry its root.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

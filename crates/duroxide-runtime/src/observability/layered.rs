@@ -106,8 +106,8 @@ macro_rules! calls {
                 next.watch_instance(instance)
             }
 
-            /// Passes [`Provider::ack_holding_queue_messages`] on through [`around`](Self::around), as the commit that it is:
-            /// as `ack_orchestration_item`.
+            /// Passes [`Provider::ack_holding_queue_messages`] on through [`around`](Self::around), as the commit that
+            /// it is: as `ack_orchestration_item`.
             fn ack_holding_queue_messages(
                 &self,
                 next: &dyn Provider,

@@ -1,5 +1,5 @@
-//! Running the author's code for one turn. In: where it begins, and the messages. Out: the turn as it ran, or why it did
-//! not. Answers what the code asks the host; commits nothing.
+//! Running the author's code for one turn. In: where it begins, and the messages. Out: the turn as it ran, or why it
+//! did not. Answers what the code asks the host; commits nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -43,7 +43,8 @@ impl ClaimedActivity {
             )
         });
         if let Some(takes_over) = registered.as_ref().filter(|one| one.takes_over) {
-            // The node does not know yet that the lease of the earlier claim is lost: its renewals did not reach the store.
+            // The node does not know yet that the lease of the earlier claim is lost: its renewals did not reach the
+            // store.
             engine.excuses.add(&takes_over.name());
         }
         Self {

@@ -67,8 +67,8 @@ impl<'c> Statements<'c> {
         if let Some(known) = self.prepared.borrow().get(&key) {
             return Ok(Rc::clone(known));
         }
-        // With the flag for kept statements, SQLite leaves its lookaside memory to cursors and values: a few dozen kept statements
-        // would use it up, and every cursor of every statement would be a call of the allocator.
+        // With the flag for kept statements, SQLite leaves its lookaside memory to cursors and values: a few dozen kept
+        // statements would use it up, and every cursor of every statement would be a call of the allocator.
         let flags = PrepFlags::SQLITE_PREPARE_PERSISTENT;
         let fresh = Rc::new(RefCell::new(self.conn.prepare_with_flags(sql, flags)?));
         self.prepared.borrow_mut().insert(key, Rc::clone(&fresh));

@@ -26,8 +26,8 @@
 //! - **Written**: the tables say all there is to know. Every instance that the transaction did not touch is in this
 //!   state.
 //! - **InFlight**: the dispatcher works on the turn. Its lease exists only in memory. Claims pass over the instance.
-//! - **TurnOver**: a turn of the instance was committed or abandoned in this transaction, and its execution goes on. The
-//!   dispatcher learns that only after the transaction is committed; a claim before that would load the history for
+//! - **TurnOver**: a turn of the instance was committed or abandoned in this transaction, and its execution goes on.
+//!   The dispatcher learns that only after the transaction is committed; a claim before that would load the history for
 //!   nothing. So claims leave the instance to the next transaction.
 //!
 //! Only the writer thread moves an instance from state to state:

@@ -31,8 +31,8 @@ pub enum BackupPace {
     /// Works for a sixth of the time, so that programs that use the file are slowed down little.
     #[default]
     Gentle,
-    /// As fast as it can: for a file that no program uses, or that changes so fast that its write-ahead log must not grow
-    /// for long.
+    /// As fast as it can: for a file that no program uses, or that changes so fast that its write-ahead log must not
+    /// grow for long.
     Fast,
 }
 

@@ -76,7 +76,8 @@ pub(super) async fn commit<S: EventStore>(store: &S, batch: Batch) -> Result<Vec
     open_or_closed(store, store.commit(batch.guarded_by(is(None))).await).await
 }
 
-/// Gives a lease back, unless the store is closed: then it lapses by itself, and what was claimed stays as a reader sees it.
+/// Gives a lease back, unless the store is closed: then it lapses by itself, and what was claimed stays as a reader
+/// sees it.
 pub(super) async fn release<S: EventStore>(
     store: &S,
     lease: &LeaseToken,

@@ -107,8 +107,8 @@ impl Begun {
     }
 }
 
-/// Closes the store for the import of this file, or finds it closed for it: then it goes on with the incarnations that it has
-/// begun with.
+/// Closes the store for the import of this file, or finds it closed for it: then it goes on with the incarnations that
+/// it has begun with.
 async fn begin(store: &Arc<dyn Provider>, file: &str, args: &ImportArgs) -> Result<Begun, Failure> {
     if let Some(reason) = door::reason(store).await? {
         let known = number_of(&reason, file);

@@ -1,7 +1,8 @@
 //! One FIFO queue of an execution: queue messages that arrived, and readers that wait in the order they asked.
 //!
-//! The n-th waiting reader is offered the n-th unread queue message, and both leave together when the code takes it. A reader
-//! that is dropped leaves alone, so its queue message goes to the next one; nothing is read twice and nothing is skipped.
+//! The n-th waiting reader is offered the n-th unread queue message, and both leave together when the code takes it. A
+//! reader that is dropped leaves alone, so its queue message goes to the next one; nothing is read twice and nothing is
+//! skipped.
 
 use std::collections::VecDeque;
 

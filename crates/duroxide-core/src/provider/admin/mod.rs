@@ -180,8 +180,8 @@ pub trait ProviderAdmin: Any + Send + Sync {
     }
 
     /// Puts the message of a dead letter back into its queue, as a new message, and forgets the letter: both or
-    /// neither, and only if [`DeadLetterOrigin::refusal`](super::DeadLetterOrigin::refusal) has nothing against it, judged in
-    /// the same transaction.
+    /// neither, and only if [`DeadLetterOrigin::refusal`](super::DeadLetterOrigin::refusal) has nothing against it,
+    /// judged in the same transaction.
     ///
     /// Default: `None`, the store cannot do that in one step.
     async fn requeue_dead_letter(&self, id: u64) -> Result<Option<Requeue>, ProviderError> {
@@ -345,9 +345,9 @@ pub trait ProviderAdmin: Any + Send + Sync {
     }
 
     /// Ids that the store holds anything of, a page at a time: instances, oldest first as far as the store knows, then
-    /// ids of which only messages, activities or dead letters are there. `after` is what the page before returned as its
-    /// next, `None` for the first page. An id may come twice; one that is there from the first page to the last comes
-    /// at least once.
+    /// ids of which only messages, activities or dead letters are there. `after` is what the page before returned as
+    /// its next, `None` for the first page. An id may come twice; one that is there from the first page to the last
+    /// comes at least once.
     ///
     /// Default: `None`, the store cannot tell.
     async fn held_ids(

@@ -361,14 +361,15 @@ pub trait Provider: Any + Send + Sync {
     }
 
     /// Commits one turn as [`ack_orchestration_item`](Self::ack_orchestration_item) does and, in the same transaction,
-    /// holds the queue messages of the instance back: its [`WorkItem::QueueMessage`]s, those that are queued and those that
-    /// come. Until the next commit of the instance no claim takes one of them, and they alone do not make it claimable.
-    /// All other messages are handed out as always, however many queue messages were queued before them; finding them may take
-    /// several claims, each of them short.
+    /// holds the queue messages of the instance back: its [`WorkItem::QueueMessage`]s, those that are queued and those
+    /// that come. Until the next commit of the instance no claim takes one of them, and they alone do not make it
+    /// claimable. All other messages are handed out as always, however many queue messages were queued before them;
+    /// finding them may take several claims, each of them short.
     ///
-    /// The next plain commit of the instance ends that: the queue messages come again, in the order in which they were sent,
-    /// within the bounds of a claim. An abandoned or lapsed claim changes nothing. Nothing of it outlives the instance:
-    /// an instance that has ended gets its queue messages as always, and a later life of the id holds none back.
+    /// The next plain commit of the instance ends that: the queue messages come again, in the order in which they were
+    /// sent, within the bounds of a claim. An abandoned or lapsed claim changes nothing. Nothing of it outlives the
+    /// instance: an instance that has ended gets its queue messages as always, and a later life of the id holds none
+    /// back.
     ///
     /// The engine asks for it when the code has queue messages that it did not read and waits for none: it would record
     /// further ones and carry them on. `true`: they are held back.

@@ -27,7 +27,8 @@ use crate::engine::{BlockCause, Engine};
 pub(super) use asked::{Asked, answers_without_rewind, asked, repeated_end};
 use children::look_at;
 
-/// How long a retry rests that waits for a child. The end of the child is a message for the instance, which ends the rest.
+/// How long a retry rests that waits for a child. The end of the child is a message for the instance, which ends the
+/// rest.
 const CHILD_REST: Duration = Duration::from_secs(30);
 
 /// Begins the next execution with what the rewind keeps. Messages that were claimed with the request go to it.

@@ -1,9 +1,9 @@
-//! Queue messages that are held back. In: the hold of an instance. Out: which of its queue messages a claim takes; queue messages
-//! that go out of sight, and come back in their order.
+//! Queue messages that are held back. In: the hold of an instance. Out: which of its queue messages a claim takes;
+//! queue messages that go out of sight, and come back in their order.
 //!
-//! A queue message that is held back has a time that no other message has: the end of time. A claim that meets queue messages it must
-//! not take hides them, so that no claim meets them again. While some are hidden, later ones are behind them and are
-//! hidden too.
+//! A queue message that is held back has a time that no other message has: the end of time. A claim that meets queue
+//! messages it must not take hides them, so that no claim meets them again. While some are hidden, later ones are
+//! behind them and are hidden too.
 
 use duroxide_core::provider::CLAIM_QUEUE_MESSAGES_MAX;
 
@@ -56,8 +56,8 @@ fn held_back(tx: &Tx<'_>, instance: &str, max: usize) -> Result<Vec<i64>> {
     )
 }
 
-/// Puts queue messages that a claim met out of sight. Whatever else is queued stands for the instance. Returns whether that
-/// can be claimed.
+/// Puts queue messages that a claim met out of sight. Whatever else is queued stands for the instance. Returns whether
+/// that can be claimed.
 pub(crate) fn hide_queue_messages(tx: &Tx<'_>, instance: &str, messages: &[i64]) -> Result<bool> {
     for id in messages {
         tx.execute(

@@ -70,9 +70,10 @@ pub(crate) struct Bounds {
     pub(crate) is_cut: bool,
 }
 
-/// The oldest visible messages of the instance, this attempt counted: at most `max`, and no more queue messages
-/// or bytes than a claim may have. The message that begins the next execution and the oldest request to cancel come with them in any
-/// case. Queue messages stay behind a continue-as-new that carries some, and those that are held back stay in any case.
+/// The oldest visible messages of the instance, this attempt counted: at most `max`, and no more queue messages or
+/// bytes than a claim may have. The message that begins the next execution and the oldest request to cancel come with
+/// them in any case. Queue messages stay behind a continue-as-new that carries some, and those that are held back stay
+/// in any case.
 pub(crate) fn visible(
     tx: &Tx<'_>,
     instance: &str,
