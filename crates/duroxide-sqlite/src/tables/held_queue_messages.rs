@@ -1,5 +1,6 @@
 //! Instances whose queue messages are held back. Claims and commits ask for each instance they meet; nearly always
-//! there are none, and the writer remembers that. The messages themselves are in `orchestrator_queue/held_back.rs`.
+//! there are none, and the writer remembers that. The table keeps its first name, `held_letters`. The messages
+//! themselves are in `orchestrator_queue/held_back.rs`.
 
 use crate::error::Result;
 use crate::tx::{HeldQueueMessages, Tx};

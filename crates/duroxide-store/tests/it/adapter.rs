@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use duroxide_core::Event;
 use duroxide_core::provider::{
     ExecutionMetadata, Incarnation, Provider, ProviderAdmin, TagFilter, TurnClaim, TurnHistory,
 };
-use duroxide_core::{Event, WorkItem};
 use duroxide_store::{ManualClock, MemoryProvider, MessageQueue, NewMessage, Queue, TokioClock};
 use duroxide_validation::kinds;
 

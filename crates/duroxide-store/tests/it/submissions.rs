@@ -4,8 +4,8 @@
 use duroxide_core::provider::{MessageRule, Provider, StartRule, Submission, Submitted};
 use duroxide_core::{StartExtras, WorkItem};
 
-use crate::faulty::{After, Faulty, fetch, send, signal};
-use crate::support::start;
+use crate::faulty::{After, Faulty, fetch, send};
+use crate::support::{signal, start};
 
 /// The row is looked at, the first turn is committed, the queue is looked at: there is neither a row nor a start.
 #[tokio::test]

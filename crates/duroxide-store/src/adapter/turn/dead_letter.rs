@@ -12,6 +12,7 @@ use crate::adapter::token::TurnToken;
 use crate::adapter::{closing, dead_letters};
 use crate::atomic::{Batch, Guard, Operation, Query};
 
+/// Dead-letters the messages at these positions of the claimed batch.
 pub(in crate::adapter) async fn run<S: EventStore>(
     store: &S,
     lock_token: &str,
@@ -25,14 +26,7 @@ pub(in crate::adapter) async fn run<S: EventStore>(
     let Some(held) = held.filter(|held| held.valid && held.group == instance) else {
         return Err(Error::InvalidToken(format!("lease {lease} is lost")));
     };
-    let mut chosen = BTreeSet::new();
-    for position in positions {
-        let id = held.claimed.get(*position).ok_or(Error::NoSuchPosition {
-            position: *position,
-            size: held.claimed.len(),
-        })?;
-        chosen.insert(*id);
-    }
+    let chosen = ids_at(&held.claimed, positions)?;
     let by_id = Query::MessagesById {
         queue: TURNS,
         ids: chosen.iter().copied().collect(),
@@ -55,4 +49,18 @@ pub(in crate::adapter) async fn run<S: EventStore>(
     let batch = Batch::of(operations).guarded_by(Guard::Lease(lease));
     closing::commit(store, batch).await?;
     Ok(())
+}
+
+/// The numbers of the messages at these positions, each once.
+fn ids_at(claimed: &[u64], positions: &[usize]) -> Result<BTreeSet<u64>> {
+    let id_at = |position: &usize| {
+        claimed
+            .get(*position)
+            .copied()
+            .ok_or(Error::NoSuchPosition {
+                position: *position,
+                size: claimed.len(),
+            })
+    };
+    positions.iter().map(id_at).collect()
 }
