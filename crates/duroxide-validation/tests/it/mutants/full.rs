@@ -49,6 +49,16 @@ impl Full {
         std::fs::write(file(), text).expect("the folder of the tests can be written");
     }
 
+    /// What is known of runs with exactly these cases.
+    pub(super) fn if_about(&self, cases: BTreeSet<String>) -> Self {
+        let rows = if self.cases == cases {
+            self.rows.clone()
+        } else {
+            BTreeMap::new()
+        };
+        Self { cases, rows }
+    }
+
     /// The cases that catch a mutant, if it was run.
     pub(super) fn caught_by(&self, mutant: Flaw) -> Option<&BTreeSet<String>> {
         self.rows.get(&format!("{mutant:?}"))

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use duroxide_validation::{Case, Report, cases, run_cases};
 use futures::StreamExt as _;
@@ -57,8 +57,10 @@ fn named_cases(paths: &[String]) -> Vec<Case> {
 /// Mutants that meet the cases at once. They wait most of the time.
 const AT_ONCE: usize = 24;
 
-/// Every mutant with the cases that caught it, of those that it has not met.
+/// Every mutant with the cases that caught it, of those that it has not met. Written to its file as it goes: a run that
+/// is stopped goes on with `MUTANT_MATRIX=missing`.
 async fn matrix_of(known: &Full) -> Full {
+    let so_far = &Mutex::new(known.if_about(store_cases().iter().map(Case::path).collect()));
     let meetings = Flaw::ALL.iter().map(|flaw| async move {
         let before = known.caught_by(*flaw);
         let has_met = |case: &Case| before.is_some() && known.cases.contains(&case.path());
@@ -75,16 +77,15 @@ async fn matrix_of(known: &Full) -> Full {
             .chain(caught)
             .collect();
         println!("{flaw:?} is caught by {} cases", all.len());
-        (format!("{flaw:?}"), all)
+        let mut so_far = so_far.lock().unwrap();
+        so_far.rows.insert(format!("{flaw:?}"), all);
+        so_far.write();
     });
-    let rows = futures::stream::iter(meetings)
+    futures::stream::iter(meetings)
         .buffer_unordered(AT_ONCE)
-        .collect()
+        .collect::<()>()
         .await;
-    Full {
-        cases: store_cases().iter().map(Case::path).collect(),
-        rows,
-    }
+    std::mem::take(&mut so_far.lock().unwrap())
 }
 
 /// The cases that tell most: those that few other mutants fail.
@@ -151,7 +152,6 @@ async fn every_mutant_is_caught_by_the_cases_named_for_it() {
         };
         let matrix = matrix_of(&known).await;
         std::fs::write(document(), render(&most_telling(&matrix))).unwrap();
-        matrix.write();
     }
     let text = std::fs::read_to_string(document()).unwrap();
     let named = parse(&text);
