@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::admin::only;
-use crate::args::Call;
+use crate::connection::call::Call;
 use crate::error::Result;
 use crate::look::Look;
 use crate::provider::PostgresProvider;

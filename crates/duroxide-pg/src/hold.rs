@@ -8,8 +8,8 @@ use duroxide_core::provider::ScheduledActivityIdentifier;
 use duroxide_core::provider::rules::Refusal;
 use tokio_postgres::types::Type;
 
-use crate::args::Call;
 use crate::codec;
+use crate::connection::call::Call;
 use crate::error::Result;
 use crate::look::Look;
 use crate::provider::PostgresProvider;

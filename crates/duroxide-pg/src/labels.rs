@@ -7,8 +7,8 @@ use duroxide_core::{LABELS_MAX, LabelChange, Labels};
 use tokio_postgres::types::Type;
 
 use crate::admin::only;
-use crate::args::Call;
 use crate::conditions::{UPDATED, conditions};
+use crate::connection::call::Call;
 use crate::error::{PgError, Result};
 use crate::provider::PostgresProvider;
 use crate::text;

@@ -17,10 +17,10 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod admin;
-mod args;
+mod calls;
 mod codec;
 mod conditions;
-mod db;
+mod connection;
 mod delete;
 mod error;
 mod group;
@@ -28,10 +28,8 @@ mod handlers;
 mod hold;
 mod labels;
 mod look;
-mod migrate;
 mod nodes;
 mod notify;
-mod ops;
 mod options;
 mod pages;
 mod pause;
@@ -41,15 +39,12 @@ mod provider;
 mod published;
 mod read;
 mod requeue;
-mod schema;
 mod snapshot;
 mod store;
 mod submit;
 mod text;
 mod time;
-mod tls;
 mod token;
-mod url;
 mod wake;
 mod within;
 

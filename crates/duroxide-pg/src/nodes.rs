@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use duroxide_core::provider::{NodeInfo, NodeTerm, SeenNode};
 
-use crate::args::Call;
+use crate::connection::call::Call;
 use crate::error::{PgError, Result};
 use crate::provider::PostgresProvider;
 use crate::text;

@@ -15,9 +15,9 @@ use tokio::time::Instant;
 use tokio_postgres::{AsyncMessage, Config};
 use uuid::Uuid;
 
-use crate::db::Db;
+use crate::connection::db::Db;
+use crate::connection::tls::Tls;
 use crate::look::Look;
-use crate::tls::Tls;
 use crate::wake::{Wake, mark};
 
 /// How long notices are collected before they are sent.

@@ -3,7 +3,7 @@
 use duroxide_core::provider::Pausing;
 use tokio_postgres::types::Type;
 
-use crate::args::Call;
+use crate::connection::call::Call;
 use crate::error::{PgError, Result};
 use crate::look::Look;
 use crate::provider::PostgresProvider;

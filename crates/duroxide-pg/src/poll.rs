@@ -10,13 +10,13 @@ use duroxide_core::provider::{ClaimedTurn, ClaimedWork, Incarnation, TurnClaim, 
 use tokio::time::Instant;
 use tokio_postgres::types::Type;
 
-use crate::args::Call;
+use crate::calls::claim_turns::{Loaded, RawTurn};
+use crate::calls::enqueue;
+use crate::calls::{claim_turns, claim_work};
 use crate::codec::{self, NewMessage};
+use crate::connection::call::Call;
 use crate::error::Result;
 use crate::look::Look;
-use crate::ops::claim_turns::{Loaded, RawTurn};
-use crate::ops::enqueue;
-use crate::ops::{claim_turns, claim_work};
 use crate::provider::PostgresProvider;
 use crate::text;
 use crate::time::shown_ms;

@@ -14,15 +14,15 @@ use duroxide_core::provider::{
 };
 use tokio_postgres::types::Type;
 
-use crate::args::Call;
+use crate::calls::commit_turn::Commit;
+use crate::calls::enqueue::Ack;
 use crate::codec;
+use crate::connection::call::Call;
+use crate::connection::migrate;
+use crate::connection::schema::Schema;
 use crate::error::{PgError, Result};
 use crate::group::Op;
-use crate::migrate;
-use crate::ops::commit_turn::Commit;
-use crate::ops::enqueue::Ack;
 use crate::options::ProviderConfig;
-use crate::schema::Schema;
 use crate::store::{self, Store};
 use crate::text;
 use crate::time::{duration_ms, shown_ms};

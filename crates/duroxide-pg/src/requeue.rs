@@ -5,8 +5,8 @@ use duroxide_core::WorkItem;
 use duroxide_core::provider::{Incarnation, LetterOrigin, Requeue};
 use tokio_postgres::types::Type;
 
-use crate::args::Call;
 use crate::codec;
+use crate::connection::call::Call;
 use crate::error::Result;
 use crate::look::Look;
 use crate::provider::PostgresProvider;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use duroxide_core::provider::rules::Refusal;
 use duroxide_core::provider::{Closing, HeldIds, InstanceSnapshot, Restoring};
 
-use crate::args::Call;
+use crate::connection::call::Call;
 use crate::error::{PgError, Result};
 use crate::look::Look;
 use crate::provider::PostgresProvider;

@@ -7,18 +7,19 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::args::Call;
-use crate::db::{Db, configured};
+use crate::calls;
+use crate::connection::call::Call;
+use crate::connection::db::{Db, configured};
+use crate::connection::migrate;
+use crate::connection::schema::Schema;
+use crate::connection::tls::Tls;
+use crate::connection::url;
 use crate::error::{PgError, Result};
 use crate::group::{Group, Op, Request, Waiting, Write};
 use crate::look::Look;
 use crate::notify::{self, Notifier};
 use crate::options::ProviderConfig;
-use crate::schema::Schema;
-use crate::tls::Tls;
-use crate::url;
 use crate::wake::Wake;
-use crate::{migrate, ops};
 
 /// How long opening a store waits for its listener.
 const LISTENER_PATIENCE: Duration = Duration::from_secs(3);
@@ -133,9 +134,9 @@ impl Store {
 
     pub(crate) async fn claim_turns(
         &self,
-        ask: Arc<ops::claim_turns::Ask>,
+        ask: Arc<calls::claim_turns::Ask>,
         deadline: Option<Instant>,
-    ) -> Result<Vec<ops::claim_turns::RawTurn>> {
+    ) -> Result<Vec<calls::claim_turns::RawTurn>> {
         let (reply, answer) = oneshot::channel();
         self.request(Request::Turns(Waiting {
             max: ask.max,
@@ -148,9 +149,9 @@ impl Store {
 
     pub(crate) async fn claim_work(
         &self,
-        ask: Arc<ops::claim_work::Ask>,
+        ask: Arc<calls::claim_work::Ask>,
         deadline: Option<Instant>,
-    ) -> Result<Vec<ops::claim_work::RawWork>> {
+    ) -> Result<Vec<calls::claim_work::RawWork>> {
         let (reply, answer) = oneshot::channel();
         self.request(Request::Work(Waiting {
             max: ask.max,
@@ -186,7 +187,7 @@ impl Store {
     }
 
     /// Gives a turn back, uncounted, without anybody waiting for it.
-    pub(crate) fn give_back(&self, turn: ops::claim_turns::RawTurn) {
+    pub(crate) fn give_back(&self, turn: calls::claim_turns::RawTurn) {
         // A failed send: the store is closing, and the lease lapses.
         let _ = self.requests.send(Request::GiveBack(turn));
     }

@@ -3,8 +3,8 @@
 
 use duroxide_core::provider::{Standing, Step, Submission, Submitted};
 
-use crate::args::Call;
 use crate::codec::{self, NewMessage};
+use crate::connection::call::Call;
 use crate::error::{PgError, Result};
 use crate::look::Look;
 use crate::provider::PostgresProvider;

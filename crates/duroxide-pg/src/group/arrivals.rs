@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::args::Call;
-use crate::db::Db;
+use crate::connection::call::Call;
+use crate::connection::db::Db;
 use crate::error::Result;
 
 /// How many one transaction moves.

@@ -12,11 +12,11 @@ use super::claims::Chosen;
 use super::lanes::Lanes;
 use super::loan::Loan;
 use super::{EarlyTurn, Op, Write};
+use crate::calls::commit_turn::Commit;
+use crate::calls::enqueue::Ack;
+use crate::calls::{claim_turns, claim_work};
 use crate::codec::{NewMessage, NewWork};
 use crate::look::Look;
-use crate::ops::commit_turn::Commit;
-use crate::ops::enqueue::Ack;
-use crate::ops::{claim_turns, claim_work};
 
 /// How much one exchange carries at most.
 const WRITES_MAX: usize = 256;

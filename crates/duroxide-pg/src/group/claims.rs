@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::calls::claim_turns::Claimed;
 use crate::error::Result;
-use crate::ops::claim_turns::Claimed;
 
 /// How many claims of one kind ride along with one exchange; the others come with the next.
 const RIDERS_MAX: usize = 8;
@@ -74,13 +74,13 @@ pub(crate) trait Comparable {
     fn covers(&self, other: &Self) -> bool;
 }
 
-impl Comparable for crate::ops::claim_turns::Ask {
+impl Comparable for crate::calls::claim_turns::Ask {
     fn covers(&self, other: &Self) -> bool {
         self.covers(other)
     }
 }
 
-impl Comparable for crate::ops::claim_work::Ask {
+impl Comparable for crate::calls::claim_work::Ask {
     fn covers(&self, other: &Self) -> bool {
         self.covers(other)
     }

@@ -6,10 +6,10 @@ use uuid::Uuid;
 
 use super::Write;
 use super::loan::Lent;
+use crate::calls::claim_turns::{Claimed, RawTurn};
+use crate::calls::claim_work::RawWork;
 use crate::error::Result;
 use crate::look::Look;
-use crate::ops::claim_turns::{Claimed, RawTurn};
-use crate::ops::claim_work::RawWork;
 
 /// What an exchange did.
 #[derive(Default)]

@@ -53,10 +53,10 @@ use uuid::Uuid;
 
 use super::familiar::Familiar;
 use super::{Op, Write};
+use crate::calls::claim_turns::{Ask, Known, RawTurn};
+use crate::calls::commit_turn::Commit;
+use crate::calls::enqueue::Assumed;
 use crate::codec::NewMessage;
-use crate::ops::claim_turns::{Ask, Known, RawTurn};
-use crate::ops::commit_turn::Commit;
-use crate::ops::enqueue::Assumed;
 use crate::text;
 
 /// How long a turn is waited for before its message and its lease are stored.

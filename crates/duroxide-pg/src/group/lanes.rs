@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::ops::claim_turns::Claimed;
+use crate::calls::claim_turns::Claimed;
 
 /// How many are remembered; then they are learnt anew.
 const LANES_MAX: usize = 10_000;

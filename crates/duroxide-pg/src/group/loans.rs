@@ -11,11 +11,11 @@ use uuid::Uuid;
 use super::Op;
 use super::batch::{Batch, WorkRider};
 use super::loan::{Lent, Loan};
+use crate::calls::claim_turns::Claimed;
+use crate::calls::claim_work::RawWork;
+use crate::calls::commit_turn::Borrower;
 use crate::codec::NewWork;
 use crate::error::Result;
-use crate::ops::claim_turns::Claimed;
-use crate::ops::claim_work::RawWork;
-use crate::ops::commit_turn::Borrower;
 use crate::time::duration_ms;
 
 impl Batch {

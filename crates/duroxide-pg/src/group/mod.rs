@@ -47,15 +47,15 @@ use self::give_back::{give_back_turn, give_back_work};
 use self::lanes::Lanes;
 use self::opening::Opening;
 use self::polls::Polls;
+use crate::calls::claim_turns::{self, RawTurn};
+use crate::calls::claim_work::{self, RawWork};
+use crate::calls::commit_turn::Commit;
+use crate::calls::enqueue::Ack;
 use crate::codec::{NewMessage, NewWork};
-use crate::db::{Db, EXCHANGES_MAX};
+use crate::connection::db::{Db, EXCHANGES_MAX};
 use crate::error::Result;
 use crate::look::Look;
 use crate::notify::Notifier;
-use crate::ops::claim_turns::{self, RawTurn};
-use crate::ops::claim_work::{self, RawWork};
-use crate::ops::commit_turn::Commit;
-use crate::ops::enqueue::Ack;
 use crate::wake::Wake;
 
 /// An exchange that takes longer does not hold up the next one: it may wait for a row that another program holds.

@@ -10,8 +10,8 @@ use super::Op;
 use super::batch::{Batch, Part};
 use super::loan::Lent;
 use super::verdicts::End;
-use crate::args::Call;
-use crate::ops::plain_turn::PlainTurn;
+use crate::calls::plain_turn::PlainTurn;
+use crate::connection::call::Call;
 use crate::text;
 use crate::time::shown_ms;
 

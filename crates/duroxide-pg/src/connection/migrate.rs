@@ -6,9 +6,9 @@
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, SimpleQueryMessage, Transaction};
 
+use crate::connection::schema::Schema;
 use crate::error::{PgError, Result};
 use crate::options::MigrationPolicy;
-use crate::schema::Schema;
 
 struct Migration {
     number: i32,
@@ -21,7 +21,7 @@ macro_rules! migrations {
         &[$(Migration {
             number: $number,
             name: $name,
-            sql: include_str!(concat!("../migrations/", $name, ".sql")),
+            sql: include_str!(concat!("../../migrations/", $name, ".sql")),
         }),*]
     };
 }

@@ -20,8 +20,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::TlsConnector;
 
+use crate::connection::url::{Protection, Target};
 use crate::error::{PgError, Result};
-use crate::url::{Protection, Target};
 
 /// Makes protected connections.
 #[derive(Clone)]

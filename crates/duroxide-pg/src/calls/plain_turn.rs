@@ -4,8 +4,8 @@
 use super::claim_turns::Known;
 use super::commit_turn::{Borrower, Commit};
 use super::enqueue::Ack;
-use crate::args::Call;
 use crate::codec::NewWork;
+use crate::connection::call::Call;
 
 /// A turn that is stored by one call.
 #[derive(Debug)]

@@ -16,8 +16,8 @@ use semver::Version;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use crate::args::Call;
 use crate::codec;
+use crate::connection::call::Call;
 use crate::error::Result;
 use crate::text;
 use crate::time::{duration_ms, shown_ms};

@@ -2,9 +2,6 @@
 
 use crate::error::PgError;
 
-/// The schema, unless another one is named.
-pub(crate) const DEFAULT_SCHEMA: &str = "duroxide";
-
 /// What PostgreSQL keeps of an identifier.
 const LENGTH_MAX: usize = 63;
 

@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::claim_turns::Claimed;
-use crate::args::Call;
+use crate::connection::call::Call;
 use crate::error::Result;
 use crate::text;
 use crate::time::duration_ms;

@@ -16,13 +16,13 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config, Row};
 
-use crate::args::Call;
+use crate::connection::call::Call;
+use crate::connection::schema::Schema;
+use crate::connection::tls::Tls;
+use crate::connection::url::Target;
 use crate::error::{PgError, Result, is_passing};
 use crate::options::PostgresOptions;
-use crate::schema::Schema;
 use crate::time::Expected;
-use crate::tls::Tls;
-use crate::url::Target;
 
 /// How many exchanges with the server run at once: beside one that takes long, another one goes on.
 pub(crate) const EXCHANGES_MAX: usize = 2;

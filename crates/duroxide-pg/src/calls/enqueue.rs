@@ -1,8 +1,8 @@
 //! Messages and activities as calls. In: what is to be written. Out: arrays.
 
-use crate::args::Call;
+use crate::calls::claim_turns::Known;
 use crate::codec::{NewMessage, NewWork};
-use crate::ops::claim_turns::Known;
+use crate::connection::call::Call;
 
 /// Locks the inboxes of turns that are held, and opens those of instances that are sent something.
 pub(crate) fn open<'a>(

@@ -6,8 +6,8 @@ use duroxide_core::provider::{ExecutionStatus, OutcomeStatus, TurnWrites};
 use duroxide_core::{is_label_key, label_changes, memo_at_birth, recorded_label_key};
 use uuid::Uuid;
 
-use crate::args::Call;
 use crate::codec::{self, NewEvent, NewMessage, NewWork};
+use crate::connection::call::Call;
 use crate::error::Result;
 use crate::text;
 use crate::time::stored_ms;
