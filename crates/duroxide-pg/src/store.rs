@@ -175,6 +175,11 @@ impl Store {
         let _ = self.requests.send(Request::Hold(hold));
     }
 
+    /// What the server's clock is expected to say.
+    pub(crate) fn expected(&self) -> i64 {
+        self.db.expected.now()
+    }
+
     fn request(&self, request: Request) -> Result<()> {
         self.requests.send(request).map_err(|_| PgError::Closed)
     }

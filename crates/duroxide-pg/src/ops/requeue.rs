@@ -9,11 +9,11 @@ use crate::codec;
 use crate::connection::call::Call;
 use crate::error::Result;
 use crate::look::Look;
-use crate::provider::PostgresProvider;
+use crate::store::Store;
 use crate::text;
 use crate::wake::News;
 
-impl PostgresProvider {
+impl Store {
     pub(crate) async fn requeue(&self, id: u64) -> Result<Requeue> {
         let Ok(id) = i64::try_from(id) else {
             return Ok(Requeue::NoSuchLetter);
@@ -37,10 +37,8 @@ impl PostgresProvider {
             }
             match self.put_back(id, &item, current).await?.as_deref() {
                 None => {
-                    self.store
-                        .wake
-                        .announce(item.target_instance(), News::Unknown);
-                    self.store.look(Look::BOTH, &[instance]);
+                    self.wake.announce(item.target_instance(), News::Unknown);
+                    self.look(Look::BOTH, &[instance]);
                     return Ok(Requeue::Done);
                 }
                 Some("gone") => return Ok(Requeue::NoSuchLetter),
@@ -98,7 +96,7 @@ impl PostgresProvider {
                 .opt_text(work.session.as_deref())
                 .opt_text(work.tag.as_deref())
                 .opt_text(Some(&work.lane));
-            return self.store.one(call).await;
+            return self.one(call).await;
         }
         let message = codec::message(item, None)?;
         let call = begin(&message.instance)
@@ -111,6 +109,6 @@ impl PostgresProvider {
             .opt_text(None)
             .opt_text(None)
             .opt_text(None);
-        self.store.one(call).await
+        self.one(call).await
     }
 }

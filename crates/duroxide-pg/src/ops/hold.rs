@@ -12,12 +12,12 @@ use crate::codec;
 use crate::connection::call::Call;
 use crate::error::Result;
 use crate::look::Look;
-use crate::provider::PostgresProvider;
+use crate::store::Store;
 use crate::text;
 use crate::time::duration_ms;
 use crate::token;
 
-impl PostgresProvider {
+impl Store {
     pub(crate) async fn append(
         &self,
         instance: &str,
@@ -33,18 +33,16 @@ impl PostgresProvider {
             .ints(events.iter().map(|event| event.id))
             .texts(events.iter().map(|event| event.kind))
             .texts(events.iter().map(|event| event.json.as_str()));
-        self.store.db.transact(&[call]).await?;
-        self.store.look(Look::TURNS, &[id]);
-        self.store
-            .wake
-            .announce(instance, crate::wake::News::Unknown);
+        self.db.transact(&[call]).await?;
+        self.look(Look::TURNS, &[id]);
+        self.wake.announce(instance, crate::wake::News::Unknown);
         Ok(())
     }
 
     /// Sees to it that the lease of a turn is stored: of one that was handed out before, and is lost if it cannot be.
     pub(crate) async fn store_turn_lease(&self, lock_token: &str) -> Result<()> {
         let held = token::turn(lock_token)?;
-        if self.store.store_lease(held.random).await? {
+        if self.store_lease(held.random).await? {
             return Ok(());
         }
         Err(Refusal::InvalidToken.into())
@@ -57,7 +55,7 @@ impl PostgresProvider {
         ignore: bool,
     ) -> Result<()> {
         let held = token::turn(lock_token)?;
-        self.store.store_lease(held.random).await?;
+        self.store_lease(held.random).await?;
         let id = text::owned(held.instance);
         let call = Call::new("abandon_turn")
             .int(self.expected())
@@ -65,8 +63,8 @@ impl PostgresProvider {
             .uuid(held.random)
             .opt_int(delay.map(duration_ms))
             .flag(ignore);
-        let is_done: bool = self.store.one(call).await?;
-        self.store.look(Look::TURNS, &[]);
+        let is_done: bool = self.one(call).await?;
+        self.look(Look::TURNS, &[]);
         Ok(is_done.then_some(()).ok_or(Refusal::InvalidToken)?)
     }
 
@@ -78,7 +76,7 @@ impl PostgresProvider {
         ignore: bool,
     ) -> Result<()> {
         let held = token::turn(lock_token)?;
-        self.store.store_lease(held.random).await?;
+        self.store_lease(held.random).await?;
         let id = text::owned(held.instance);
         let call = Call::new("rest_turn")
             .int(self.expected())
@@ -86,8 +84,8 @@ impl PostgresProvider {
             .uuid(held.random)
             .int(duration_ms(rest))
             .flag(ignore);
-        let is_done: bool = self.store.one(call).await?;
-        self.store.look(Look::TURNS, &[]);
+        let is_done: bool = self.one(call).await?;
+        self.look(Look::TURNS, &[]);
         Ok(is_done.then_some(()).ok_or(Refusal::InvalidToken)?)
     }
 
@@ -104,29 +102,9 @@ impl PostgresProvider {
             .uuid(held.random)
             .opt_int(delay.map(duration_ms))
             .flag(ignore);
-        let is_done: bool = self.store.one(call).await?;
-        self.store.look(Look::WORK, &[]);
+        let is_done: bool = self.one(call).await?;
+        self.look(Look::WORK, &[]);
         Ok(is_done.then_some(()).ok_or(Refusal::InvalidToken)?)
-    }
-
-    pub(crate) async fn set_aside(
-        &self,
-        lock_token: &str,
-        positions: &[usize],
-        reason: &str,
-    ) -> Result<()> {
-        let held = token::turn(lock_token)?;
-        self.store.store_lease(held.random).await?;
-        let (id, reason) = (text::owned(held.instance), text::owned(reason));
-        let places = places(positions);
-        let call = Call::new("set_aside_messages")
-            .int(self.expected())
-            .text(&id)
-            .uuid(held.random)
-            .smalls(places.iter().copied())
-            .text(&reason);
-        let size: Option<i32> = self.store.one(call).await?;
-        check_places(held.instance, &places, size.ok_or(Refusal::InvalidToken)?)
     }
 
     /// Extends the lease and keeps what the activity said; `false` if its execution is gone.
@@ -146,7 +124,7 @@ impl PostgresProvider {
             .int(duration_ms(extend_for))
             .int(codec::number("activity", call_id)?)
             .text(&details);
-        let problem: Option<String> = self.store.one(call).await?;
+        let problem: Option<String> = self.one(call).await?;
         match problem.as_deref() {
             None => Ok(true),
             Some("gone") => Ok(false),
@@ -163,7 +141,6 @@ impl PostgresProvider {
         let execution = codec::number("execution", call.execution_id)?;
         let call_id = codec::number("activity", call.activity_id)?;
         let rows = self
-            .store
             .db
             .rows(
                 "SELECT details FROM {s}.heartbeats
@@ -179,24 +156,5 @@ impl PostgresProvider {
             Some(row) => Ok(Some(text::shown(row.try_get(0)?))),
             None => Ok(None),
         }
-    }
-}
-
-/// Places in a claim, which begin at 1 on the server.
-fn places(positions: &[usize]) -> Vec<i32> {
-    let place = |position: &usize| i32::try_from(*position).unwrap_or(i32::MAX - 1) + 1;
-    positions.iter().map(place).collect()
-}
-
-/// What the server did nothing about: a place that the claim does not have.
-fn check_places(instance: &str, places: &[i32], size: i32) -> Result<()> {
-    match places.iter().find(|place| **place > size) {
-        None => Ok(()),
-        Some(place) => Err(Refusal::NoSuchPosition {
-            instance: instance.to_owned(),
-            position: usize::try_from(place - 1).unwrap_or_default(),
-            size: usize::try_from(size).unwrap_or_default(),
-        }
-        .into()),
     }
 }

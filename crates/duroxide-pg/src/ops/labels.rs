@@ -6,15 +6,15 @@ use duroxide_core::provider::{InstanceCount, InstanceQuery, Labelling};
 use duroxide_core::{LABELS_MAX, LabelChange, Labels};
 use tokio_postgres::types::Type;
 
-use crate::admin::only;
-use crate::conditions::{UPDATED, conditions};
 use crate::connection::call::Call;
 use crate::error::{PgError, Result};
-use crate::provider::PostgresProvider;
+use crate::ops::ask::{UPDATED, only};
+use crate::ops::query::conditions::conditions;
+use crate::store::Store;
 use crate::text;
 use crate::time::shown_ms;
 
-impl PostgresProvider {
+impl Store {
     pub(crate) async fn labels_of(&self, instance: &str) -> Result<Labels> {
         let id = text::owned(instance);
         let sql = "SELECT key, value FROM {s}.labels WHERE instance_id = $1";
@@ -37,7 +37,7 @@ impl PostgresProvider {
             .texts(stored.keys().map(String::as_str))
             .opt_texts(stored.values().map(Option::as_deref))
             .small(i32::try_from(LABELS_MAX).unwrap_or(i32::MAX));
-        let rows = self.store.db.transact_later(&[call]).await?;
+        let rows = self.db.transact_later(&[call]).await?;
         let row = only(rows.first().map_or(&[], Vec::as_slice))?;
         let texts = |column: usize| -> Result<Vec<String>> {
             let texts: Option<Vec<String>> = row.try_get(column)?;

@@ -132,10 +132,6 @@ pub(crate) fn conditions(query: &InstanceQuery) -> Conditions {
 /// The version of an instance, as the index of handlers has it.
 pub(crate) const VERSION: &str = "coalesce(i.orchestration_version, 'unknown')";
 
-/// When an instance was last updated. Nothing changes what has ended: a turn that only drops what came too late does
-/// not count.
-pub(crate) const UPDATED: &str = "CASE WHEN e.status IN ('Completed', 'Failed') THEN coalesce(e.completed_at, i.updated_at) ELSE i.updated_at END";
-
 pub(crate) const STATUS: &str = "CASE WHEN e.status IN ('Running', 'ContinuedAsNew', 'Completed', 'Failed') THEN e.status ELSE 'Unknown' END";
 
 fn statuses(query: &InstanceQuery, all: &mut Conditions) {

@@ -5,9 +5,9 @@
 use duroxide_core::provider::{InstanceQuery, InstanceStatus, SortKey};
 use tokio_postgres::types::Type;
 
-use crate::conditions::{Conditions, VERSION};
+use super::conditions::{Conditions, VERSION};
 use crate::error::Result;
-use crate::provider::PostgresProvider;
+use crate::store::Store;
 use crate::text;
 
 /// More pairs than this are not listed.
@@ -115,7 +115,7 @@ fn walks_by_age(query: &InstanceQuery) -> bool {
     query.sort.by == SortKey::Created && admits_most && !is_narrow
 }
 
-impl PostgresProvider {
+impl Store {
     /// The pairs that a query is about.
     pub(crate) async fn handlers(&self, query: &InstanceQuery) -> Result<Handlers> {
         let (leaps, asked) = match (&query.name, &query.version) {

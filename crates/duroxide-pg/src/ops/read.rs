@@ -10,21 +10,20 @@ use tokio_postgres::types::Type;
 
 use crate::codec;
 use crate::error::Result;
-use crate::provider::PostgresProvider;
+use crate::store::Store;
 use crate::text;
 use crate::time::shown_ms;
 use crate::token;
 
-impl PostgresProvider {
+impl Store {
     /// What the server's clock says. Due times are given in it; how far the time of the store is ahead of it the store
     /// adds itself.
     pub(crate) async fn clock(&self) -> Result<u64> {
         let rows = self
-            .store
             .db
             .rows("SELECT {s}.server_ms(clock_timestamp())", &[])
             .await?;
-        let row = crate::admin::only(&rows)?;
+        let row = crate::ops::ask::only(&rows)?;
         Ok(shown_ms(row.try_get(0)?))
     }
 
@@ -41,7 +40,7 @@ impl PostgresProvider {
         };
         let params: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 2] =
             [(&id, Type::TEXT), (&execution, Type::INT8)];
-        let rows = self.store.db.rows(sql, &params).await?;
+        let rows = self.db.rows(sql, &params).await?;
         rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
     }
 
@@ -82,9 +81,7 @@ impl PostgresProvider {
 
     pub(crate) async fn outcome(&self, instance: &str) -> Result<Option<InstanceOutcome>> {
         let id = text::owned(instance);
-        let rows = self
-            .store
-            .db
+        let rows = self.db
             .rows(
                 "SELECT i.current_execution_id, e.status, e.output, i.custom_status, i.custom_status_version
                  FROM {s}.instances AS i LEFT JOIN {s}.executions AS e
@@ -134,9 +131,7 @@ impl PostgresProvider {
 
     pub(crate) async fn stats(&self, instance: &str) -> Result<Option<SystemStats>> {
         let id = text::owned(instance);
-        let rows = self
-            .store
-            .db
+        let rows = self.db
             .rows(
                 "SELECT i.current_execution_id, h.events, h.bytes, k.keys, k.bytes
                  FROM {s}.instances AS i
@@ -173,9 +168,7 @@ impl PostgresProvider {
         key: Option<&str>,
     ) -> Result<HashMap<String, String>> {
         let (id, key) = (text::owned(instance), key.map(text::owned));
-        let rows = self
-            .store
-            .db
+        let rows = self.db
             .rows(
                 "SELECT d.key, d.value FROM {s}.kv_delta AS d
                  WHERE d.instance_id = $1 AND d.value IS NOT NULL AND ($2 IS NULL OR d.key = $2)
@@ -199,9 +192,7 @@ impl PostgresProvider {
         let known: Vec<token::Work> = held.iter().filter_map(|(work, _)| *work).collect();
         let ids: Vec<i64> = known.iter().map(|work| work.id).collect();
         let randoms: Vec<uuid::Uuid> = known.iter().map(|work| work.random).collect();
-        let rows = self
-            .store
-            .db
+        let rows = self.db
             .rows(
                 "SELECT w.id FROM unnest($1::bigint[], $2::uuid[]) AS h (id, token)
                  JOIN {s}.worker_queue AS w ON w.id = h.id AND w.lock_token = h.token

@@ -6,22 +6,22 @@ use tokio_postgres::types::Type;
 use crate::connection::call::Call;
 use crate::error::{PgError, Result};
 use crate::look::Look;
-use crate::provider::PostgresProvider;
+use crate::store::Store;
 use crate::text;
 use crate::time::shown_ms;
 
-impl PostgresProvider {
+impl Store {
     pub(crate) async fn pause(&self, instance: &str) -> Result<Pausing> {
         let id = text::owned(instance);
         let call = Call::new("pause_instance").int(self.expected()).text(&id);
-        outcome(self.store.one(call).await?)
+        outcome(self.one(call).await?)
     }
 
     pub(crate) async fn resume(&self, instance: &str) -> Result<Pausing> {
         let id = text::owned(instance);
         let call = Call::new("resume_instance").text(&id);
-        let outcome = outcome(self.store.one(call).await?);
-        self.store.look(Look::BOTH, &[]);
+        let outcome = outcome(self.one(call).await?);
+        self.look(Look::BOTH, &[]);
         outcome
     }
 

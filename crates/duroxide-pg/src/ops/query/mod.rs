@@ -2,6 +2,9 @@
 //! that says only what the query asks for, so that the server can choose the index. No index has the last update of
 //! what runs: it is few, and is sorted.
 
+pub(crate) mod conditions;
+mod handlers;
+
 use duroxide_core::Labels;
 use duroxide_core::provider::{
     CountBy, InstanceCount, InstanceQuery, InstanceStatus, InstanceSummary, Page, PagePosition,
@@ -10,11 +13,11 @@ use duroxide_core::provider::{
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use crate::admin::{only, whole};
-use crate::conditions::{Conditions, STATUS, UPDATED, VERSION, conditions};
+use self::conditions::{Conditions, STATUS, VERSION, conditions};
+use self::handlers::Handlers;
 use crate::error::Result;
-use crate::handlers::Handlers;
-use crate::provider::PostgresProvider;
+use crate::ops::ask::{UPDATED, only, whole};
+use crate::store::Store;
 use crate::text;
 use crate::time::{shown_ms, stored_ms};
 
@@ -123,7 +126,7 @@ fn page_sql(
     (sql, all)
 }
 
-impl PostgresProvider {
+impl Store {
     pub(crate) async fn page(
         &self,
         query: &InstanceQuery,
@@ -135,7 +138,7 @@ impl PostgresProvider {
         }
         let open = self.open_branch(query).await?;
         let (sql, all) = page_sql(query, position, &handlers, open);
-        let db = &self.store.db;
+        let db = &self.db;
         let rows = db.first_rows(&whole(&sql), &all.params()).await?;
         let items = rows.iter().map(summary).collect::<Result<Vec<_>>>()?;
         Ok(query.cut(items))
@@ -158,14 +161,13 @@ impl PostgresProvider {
         Ok(if found > FEW { OPEN } else { FEW_OPEN })
     }
 
-    /// For tests: how the server goes about a page.
-    #[doc(hidden)]
-    pub async fn page_plan(&self, query: &InstanceQuery) -> Result<Vec<String>> {
+    /// How the server would read a page.
+    pub(crate) async fn page_plan(&self, query: &InstanceQuery) -> Result<Vec<String>> {
         let handlers = self.handlers(query).await?;
         let open = self.open_branch(query).await?;
         let (sql, all) = page_sql(query, None, &handlers, open);
         let sql = format!("EXPLAIN {}", whole(&sql));
-        let rows = self.store.db.first_rows(&sql, &all.params()).await?;
+        let rows = self.db.first_rows(&sql, &all.params()).await?;
         rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
     }
 

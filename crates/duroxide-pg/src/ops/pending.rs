@@ -5,14 +5,14 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::error::Result;
-use crate::provider::PostgresProvider;
+use crate::store::Store;
 use crate::text;
 use crate::time::shown_ms;
 
 /// How many messages and activities of one instance an answer lists.
 const TOLD_MAX: i64 = 1_000;
 
-impl PostgresProvider {
+impl Store {
     /// What lies in the queues for one instance. `kind` 0 is the inbox, 1 a message, 2 an activity.
     pub(crate) async fn pending(&self, instance: &str) -> Result<PendingWork> {
         let id = text::owned(instance);

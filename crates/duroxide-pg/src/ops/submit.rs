@@ -7,7 +7,7 @@ use crate::codec::{self, NewMessage};
 use crate::connection::call::Call;
 use crate::error::{PgError, Result};
 use crate::look::Look;
-use crate::provider::PostgresProvider;
+use crate::store::Store;
 use crate::text;
 use crate::wake::News;
 
@@ -17,7 +17,7 @@ const TRIES_MAX: u32 = 16;
 /// The server has found what the same request asked for before.
 const REPEATED: i32 = 4;
 
-impl PostgresProvider {
+impl Store {
     pub(crate) async fn submit_together(&self, submission: &Submission) -> Result<Submitted> {
         submission.check()?;
         let items = submission.items(Step::StoreAll);
@@ -38,8 +38,8 @@ impl PostgresProvider {
                 .ints(of().map(|one| one.delay))
                 .opt_texts(of().map(|one| one.begins.as_deref()))
                 .opt_text(submission.request());
-            let answer = self.store.db.transact_later(&[call]).await?;
-            let row = crate::admin::only(answer.first().map_or(&[], Vec::as_slice))?;
+            let answer = self.db.transact_later(&[call]).await?;
+            let row = crate::ops::ask::only(answer.first().map_or(&[], Vec::as_slice))?;
             let (found, done) = (row.try_get::<_, i32>(0)?, row.try_get::<_, i32>(1)?);
             if done < 0 {
                 continue;
@@ -64,11 +64,11 @@ impl PostgresProvider {
             _ => Vec::new(),
         };
         match submitted {
-            Submitted::Started => self.store.wake.announce(instance, News::Started),
-            Submitted::Replaced => self.store.wake.announce(instance, News::Unknown),
+            Submitted::Started => self.wake.announce(instance, News::Started),
+            Submitted::Replaced => self.wake.announce(instance, News::Unknown),
             _ => {}
         }
-        self.store.look(Look::TURNS, &ended);
+        self.look(Look::TURNS, &ended);
     }
 }
 

@@ -5,11 +5,11 @@ use duroxide_core::provider::{DeleteInstanceResult, InstanceFilter, PruneOptions
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use crate::admin::only;
 use crate::connection::call::Call;
 use crate::error::Result;
 use crate::look::Look;
-use crate::provider::PostgresProvider;
+use crate::ops::ask::only;
+use crate::store::Store;
 use crate::text;
 use crate::time::{shown_ms, stored_ms};
 use crate::wake::News;
@@ -19,7 +19,7 @@ const BULK_LIMIT: u32 = 1000;
 /// How many events one transaction of a pruning deletes at most.
 const STEP_ROWS: i64 = 1_000;
 
-impl PostgresProvider {
+impl Store {
     pub(crate) async fn delete_together(
         &self,
         ids: &[String],
@@ -29,7 +29,7 @@ impl PostgresProvider {
         let call = Call::new("delete_instances")
             .texts(stored.iter().map(String::as_str))
             .flag(force);
-        let rows = self.store.db.transact_later(&[call]).await?;
+        let rows = self.db.transact_later(&[call]).await?;
         let row = only(rows.first().map_or(&[], Vec::as_slice))?;
         let shown = |column: usize| -> Result<String> {
             let text: Option<String> = row.try_get(column)?;
@@ -56,10 +56,10 @@ impl PostgresProvider {
     /// one.
     fn deleted(&self, ids: &[String]) {
         for id in ids {
-            self.store.wake.announce(id, News::Unknown);
+            self.wake.announce(id, News::Unknown);
         }
         let stored: Vec<String> = ids.iter().map(|id| text::owned(id)).collect();
-        self.store.look(Look::BOTH, &stored);
+        self.look(Look::BOTH, &stored);
     }
 
     pub(crate) async fn delete_bulk(
@@ -99,7 +99,7 @@ impl PostgresProvider {
             }
             let stored = text::owned(&root);
             let call = Call::new("delete_tree").text(&stored).opt_int(before);
-            let rows = self.store.db.transact_later(&[call]).await?;
+            let rows = self.db.transact_later(&[call]).await?;
             if let Some(row) = rows.first().and_then(|rows| rows.first()) {
                 add(&mut total, &counts(row, 0)?);
                 deleted += 1;
@@ -123,7 +123,7 @@ impl PostgresProvider {
                 .int(i64::from(options.keep_last.unwrap_or(0)))
                 .opt_int(options.completed_before.map(stored_ms))
                 .int(STEP_ROWS);
-            let rows = self.store.db.transact_later(&[call]).await?;
+            let rows = self.db.transact_later(&[call]).await?;
             let row = only(rows.first().map_or(&[], Vec::as_slice))?;
             if !row.try_get::<_, bool>(0)? {
                 return Ok(None);

@@ -7,7 +7,7 @@ use duroxide_core::provider::{NodeInfo, NodeTerm, SeenNode};
 
 use crate::connection::call::Call;
 use crate::error::{PgError, Result};
-use crate::provider::PostgresProvider;
+use crate::store::Store;
 use crate::text;
 use crate::time::shown_ms;
 
@@ -18,7 +18,7 @@ fn in_range(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).map_or(LONGEST_MS, |ms| ms.min(LONGEST_MS))
 }
 
-impl PostgresProvider {
+impl Store {
     pub(crate) async fn node_announced(&self, node: &NodeInfo, term: NodeTerm) -> Result<()> {
         let json = serde_json::to_string(node).map_err(|error| PgError::Database {
             why: format!("a node cannot be written: {error}"),
@@ -30,13 +30,13 @@ impl PostgresProvider {
             .text(&info)
             .int(in_range(term.gone_after))
             .int(in_range(term.forgotten_after));
-        let _: i32 = self.store.one(call).await?;
+        let _: i32 = self.one(call).await?;
         Ok(())
     }
 
     pub(crate) async fn node_forgotten(&self, id: &str) -> Result<()> {
         let id = text::owned(id);
-        let _: i32 = self.store.one(Call::new("forget_node").text(&id)).await?;
+        let _: i32 = self.one(Call::new("forget_node").text(&id)).await?;
         Ok(())
     }
 
@@ -48,7 +48,7 @@ impl PostgresProvider {
             .text(&duty)
             .text(&holder)
             .int(in_range(time));
-        self.store.one(call).await
+        self.one(call).await
     }
 
     /// All that are not forgotten, by name. What cannot be read is left out: a later build may say more.

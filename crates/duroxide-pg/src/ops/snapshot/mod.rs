@@ -10,7 +10,7 @@ use duroxide_core::provider::{Closing, HeldIds, InstanceSnapshot, Restoring};
 use crate::connection::call::Call;
 use crate::error::{PgError, Result};
 use crate::look::Look;
-use crate::provider::PostgresProvider;
+use crate::store::Store;
 use crate::text;
 use crate::wake::News;
 
@@ -22,7 +22,7 @@ const ARRIVALS: i32 = 1_000;
 /// How long closing or opening a store waits for transactions that are open: meanwhile everybody else waits behind it.
 const CLOSING_MAX: Duration = Duration::from_secs(3);
 
-impl PostgresProvider {
+impl Store {
     pub(crate) async fn held(&self, after: Option<&str>, limit: u32) -> Result<HeldIds> {
         let limit = i32::try_from(limit.max(1)).unwrap_or(i32::MAX);
         let place = after.map_or(Ok(Place::BEGIN), Place::parse)?;
@@ -37,7 +37,7 @@ impl PostgresProvider {
             .int(created)
             .text(&id)
             .small(limit);
-        let rows = self.store.db.transact_later(&[call]).await?;
+        let rows = self.db.transact_later(&[call]).await?;
         let rows = rows.into_iter().next().unwrap_or_default();
         let mut ids = Vec::with_capacity(rows.len());
         let mut last = 0;
@@ -72,7 +72,7 @@ impl PostgresProvider {
             let call = Call::new("receive_arrivals")
                 .int(self.expected())
                 .small(ARRIVALS);
-            let moved: i32 = self.store.one(call).await?;
+            let moved: i32 = self.one(call).await?;
             if moved <= 0 {
                 break;
             }
@@ -83,16 +83,16 @@ impl PostgresProvider {
     pub(crate) async fn snapshot(&self, instance: &str) -> Result<InstanceSnapshot> {
         let id = text::owned(instance);
         let call = Call::new("snapshot_instance").text(&id);
-        let rows = self.store.db.transact_later(&[call]).await?;
+        let rows = self.db.transact_later(&[call]).await?;
         let rows = rows.into_iter().next().unwrap_or_default();
-        let document: String = crate::admin::only(&rows)?.try_get(0)?;
+        let document: String = crate::ops::ask::only(&rows)?.try_get(0)?;
         parse::snapshot(instance, &document)
     }
 
     pub(crate) async fn family(&self, instance: &str) -> Result<Vec<InstanceSnapshot>> {
         let id = text::owned(instance);
         let call = Call::new("snapshot_family").text(&id);
-        let rows = self.store.db.transact_later(&[call]).await?;
+        let rows = self.db.transact_later(&[call]).await?;
         let mut family = Vec::new();
         let mut awaited = BTreeSet::from([instance.to_owned()]);
         for row in rows.into_iter().next().unwrap_or_default() {
@@ -125,12 +125,12 @@ impl PostgresProvider {
             .text(&id)
             .text(&document)
             .opt_text(closed.as_deref());
-        let rows = self.store.db.transact_later(&[call]).await?;
+        let rows = self.db.transact_later(&[call]).await?;
         let rows = rows.into_iter().next().unwrap_or_default();
-        match crate::admin::only(&rows)?.try_get::<_, i32>(0)? {
+        match crate::ops::ask::only(&rows)?.try_get::<_, i32>(0)? {
             0 => {
-                self.store.wake.announce(instance, News::Unknown);
-                self.store.look(Look::BOTH, &[id]);
+                self.wake.announce(instance, News::Unknown);
+                self.look(Look::BOTH, &[id]);
                 Ok(Restoring::Done)
             }
             1 => Ok(Restoring::Exists),
@@ -152,19 +152,19 @@ impl PostgresProvider {
             self.receive_arrivals().await?;
         }
         // It is over, one way or the other, before its caller stops to wait for it.
-        let limit = CLOSING_MAX.min(self.store.db.response_timeout() / 2);
+        let limit = CLOSING_MAX.min(self.db.response_timeout() / 2);
         let call = Call::new("close_store")
             .int(self.expected())
             .opt_text(expected.as_deref())
             .opt_text(reason.as_deref())
             .small(i32::try_from(limit.as_millis()).unwrap_or(i32::MAX));
-        let rows = self.store.db.transact_later(&[call]).await?;
+        let rows = self.db.transact_later(&[call]).await?;
         let rows = rows.into_iter().next().unwrap_or_default();
-        if crate::admin::only(&rows)?.try_get::<_, i32>(0)? != 0 {
+        if crate::ops::ask::only(&rows)?.try_get::<_, i32>(0)? != 0 {
             return Ok(Closing::Unexpected(self.closing().await?));
         }
         if reason.is_none() {
-            self.store.look(Look::BOTH, &[]);
+            self.look(Look::BOTH, &[]);
         }
         Ok(Closing::Done)
     }
