@@ -501,6 +501,6 @@ impl Provider for PostgresProvider {
     }
 
     fn watch_instance(&self, instance: &str) -> Option<Box<dyn InstanceWatch>> {
-        Some(Box::new(self.store.wake.watch(instance)))
+        Some(Box::new(self.store.watches.watch(instance)))
     }
 }

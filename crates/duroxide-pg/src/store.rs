@@ -16,10 +16,10 @@ use crate::connection::tls::Tls;
 use crate::connection::url;
 use crate::error::{PgError, Result};
 use crate::group::{Group, Op, Request, Waiting, Write};
-use crate::look::Look;
+use crate::queues::Queues;
 use crate::notify::{self, Notifier};
 use crate::options::ProviderConfig;
-use crate::wake::Wake;
+use crate::watch::Watches;
 
 /// How long opening a store waits for its listener.
 const LISTENER_PATIENCE: Duration = Duration::from_secs(3);
@@ -27,7 +27,7 @@ const LISTENER_PATIENCE: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) db: Arc<Db>,
-    pub(crate) wake: Arc<Wake>,
+    pub(crate) watches: Arc<Watches>,
     pub(crate) notifier: Arc<Notifier>,
     requests: mpsc::UnboundedSender<Request>,
     pub(crate) unknown_instance_grace: Duration,
@@ -49,17 +49,17 @@ impl Store {
             None => (configured(&target, options), tls.clone()),
         };
         let (requests, inbox) = mpsc::unbounded_channel();
-        let wake = Arc::new(Wake::default());
-        let notifier = Notifier::new(Arc::clone(&wake));
+        let watches = Arc::new(Watches::default());
+        let notifier = Notifier::new(Arc::clone(&watches));
         let (up, is_up) = oneshot::channel();
-        let parts = (Arc::clone(&wake), Arc::clone(&notifier));
+        let parts = (Arc::clone(&watches), Arc::clone(&notifier));
         let (policy, poll) = (config.migration_policy, options.poll_interval);
         let listens = options.listen;
         let (options, channel) = (options.clone(), notify::channel(schema.name()));
         let group = requests.downgrade();
         // Whether the store is still open.
-        let hear = move |look: Look| match group.upgrade() {
-            Some(group) => look == Look::default() || group.send(Request::Look(look)).is_ok(),
+        let hear = move |look: Queues| match group.upgrade() {
+            Some(group) => look == Queues::default() || group.send(Request::Look(look)).is_ok(),
             None => false,
         };
         let thread = move || {
@@ -84,7 +84,7 @@ impl Store {
                     return drop(up.send(Err(error)));
                 }
                 db.opened();
-                let (wake, notifier) = parts;
+                let (watches, notifier) = parts;
                 tokio::spawn(notify::send(
                     Arc::clone(&notifier),
                     Arc::clone(&db),
@@ -104,7 +104,7 @@ impl Store {
                     // A server that says nothing is waited for elsewhere.
                     let _ = tokio::time::timeout(LISTENER_PATIENCE, is_ready).await;
                 }
-                let collecting = Group::new(Arc::clone(&db), wake, notifier, inbox, poll);
+                let collecting = Group::new(Arc::clone(&db), watches, notifier, inbox, poll);
                 if up.send(Ok(Arc::clone(&db))).is_ok() {
                     collecting.run().await;
                 }
@@ -119,7 +119,7 @@ impl Store {
             })?;
         Ok(Self {
             db: is_up.await.map_err(|_| PgError::Closed)??,
-            wake,
+            watches,
             notifier,
             requests,
             unknown_instance_grace: config.options.unknown_instance_grace,
@@ -185,7 +185,7 @@ impl Store {
     }
 
     /// Something was written outside the group; claims here and elsewhere look again.
-    pub(crate) fn look(&self, look: Look, ended: &[String]) {
+    pub(crate) fn look(&self, look: Queues, ended: &[String]) {
         // A failed send: the store is closing.
         let _ = self.requests.send(Request::Look(look));
         self.notifier.tell(look, ended);

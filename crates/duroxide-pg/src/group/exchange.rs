@@ -22,32 +22,32 @@ use crate::calls::claim_work;
 use crate::calls::commit_turn::Commit;
 use crate::connection::db::{Db, forget_statements};
 use crate::error::PgError;
-use crate::look::Look;
+use crate::queues::Queues;
 use crate::text;
 use crate::time::shown_ms;
-use crate::wake::{News, Wake};
+use crate::watch::{InstanceChange, Watches};
 
 /// How the server tells that a turn cannot be stored with what it was decided on (`0018_early.sql`).
 const NOT_EARLY: &str = "DX002";
 
-pub(super) async fn run(db: Arc<Db>, wake: Arc<Wake>, batch: Batch) -> Done {
+pub(super) async fn run(db: Arc<Db>, watches: Arc<Watches>, batch: Batch) -> Done {
     let looks = !batch.turns.is_empty() || (!batch.work.is_empty() && batch.loans.is_empty());
     let begun = Instant::now();
-    let mut done = exchange(db, wake, batch).await;
+    let mut done = exchange(db, watches, batch).await;
     done.looked_for = looks.then(|| begun.elapsed());
     done
 }
 
-async fn exchange(db: Arc<Db>, wake: Arc<Wake>, batch: Batch) -> Done {
+async fn exchange(db: Arc<Db>, watches: Arc<Watches>, batch: Batch) -> Done {
     match attempt(&db, &batch).await {
-        Ok((answers, asked)) => settle(&db, &wake, batch, &answers, asked),
+        Ok((answers, asked)) => settle(&db, &watches, batch, &answers, asked),
         Err(Trouble::Early(_, others)) if batch.is_strict() => undo_early(batch, &others),
         Err(Trouble::InTheWay(_) | Trouble::Some) if batch.is_strict() => undo_early(batch, &[]),
         Err(Trouble::All(error) | Trouble::InTheWay(error)) if batch.size() <= 1 => {
             fail(batch, &error)
         }
         Err(Trouble::All(error) | Trouble::Early(error, _)) => fail(batch, &error),
-        Err(Trouble::InTheWay(_) | Trouble::Some) => one_by_one(&db, &wake, batch).await,
+        Err(Trouble::InTheWay(_) | Trouble::Some) => one_by_one(&db, &watches, batch).await,
     }
 }
 
@@ -155,7 +155,7 @@ async fn recorded_event(db: &Db, commit: &Commit) -> Option<PgError> {
     }))
 }
 
-async fn one_by_one(db: &Arc<Db>, wake: &Arc<Wake>, batch: Batch) -> Done {
+async fn one_by_one(db: &Arc<Db>, watches: &Arc<Watches>, batch: Batch) -> Done {
     let mut done = Done::default();
     // Instances that another transaction holds: their writes are sent again later, and the exchange does not wait for
     // each in turn.
@@ -170,7 +170,7 @@ async fn one_by_one(db: &Arc<Db>, wake: &Arc<Wake>, batch: Batch) -> Done {
         let touched: Vec<String> = touched.into_iter().map(str::to_owned).collect();
         let alone = Batch::alone(write);
         let one = match attempt(db, &alone).await {
-            Ok((answers, asked)) => settle(db, wake, alone, &answers, asked),
+            Ok((answers, asked)) => settle(db, watches, alone, &answers, asked),
             Err(Trouble::All(error) | Trouble::Early(error, _)) => fail(alone, &error),
             Err(Trouble::InTheWay(error)) => {
                 for instance in touched {
@@ -203,8 +203,8 @@ fn nothing_yet<T>() -> Claimed<T> {
     }
 }
 
-fn or(one: Look, other: Look) -> Look {
-    Look {
+fn or(one: Queues, other: Queues) -> Queues {
+    Queues {
         turns: one.turns || other.turns,
         work: one.work || other.work,
     }
@@ -269,7 +269,7 @@ fn fail(batch: Batch, error: &PgError) -> Done {
 /// Reads what was answered, tells those who follow instances, and answers those who wait.
 fn settle(
     db: &Db,
-    wake: &Wake,
+    watches: &Watches,
     batch: Batch,
     answers: &[(Part, Vec<Row>)],
     asked: Instant,
@@ -356,8 +356,8 @@ fn settle(
             Some(problem) => Err(lost(&write.op, &problem)),
             None => {
                 let is_first = begun.contains(&places.messages);
-                answer_causes(wake, &mut write.op);
-                tell(wake, &write.op, places.commits, &ends, is_first, &mut done);
+                answer_causes(watches, &mut write.op);
+                tell(watches, &write.op, places.commits, &ends, is_first, &mut done);
                 Ok(())
             }
         };
@@ -368,13 +368,13 @@ fn settle(
 }
 
 /// Answers those who sent what a turn was decided on.
-fn answer_causes(wake: &Wake, op: &mut Op) {
+fn answer_causes(watches: &Watches, op: &mut Op) {
     let (Op::Early(turn, _) | Op::Lease(turn)) = op else {
         return;
     };
     for cause in turn.causes.drain(..) {
         if let Op::Message(message) = &cause.op {
-            wake.announce(&text::shown(message.instance.clone()), News::Started);
+            watches.announce(&text::shown(message.instance.clone()), InstanceChange::Started);
         }
         // A failed send: the caller dropped the call.
         let _ = cause.reply.send(Ok(()));
@@ -397,28 +397,28 @@ fn told(db: &Db, now: Option<i64>, asked: Instant) {
 }
 
 /// Tells those who follow an instance what a write did to it.
-fn tell(wake: &Wake, op: &Op, place: usize, ends: &[End], is_first: bool, done: &mut Done) {
+fn tell(watches: &Watches, op: &Op, place: usize, ends: &[End], is_first: bool, done: &mut Done) {
     match op {
         Op::Commit(commit) | Op::Early(_, commit) => {
             let end = ends.iter().find(|end| end.place == place);
             let news = match (&commit.ended, end) {
-                (Some(status), Some(end)) => News::Ended(InstanceOutcome {
+                (Some(status), Some(end)) => InstanceChange::Ended(InstanceOutcome {
                     execution_id: shown_ms(commit.execution_id),
                     status: status.clone(),
                     custom_status: end.custom_status.clone(),
                     custom_status_version: end.custom_status_version,
                 }),
-                _ if commit.merely_moves() => News::Moved,
-                _ => News::Unknown,
+                _ if commit.merely_moves() => InstanceChange::Progressed,
+                _ => InstanceChange::Unknown,
             };
             if !commit.merely_moves() {
                 done.ended.push(commit.instance.clone());
             }
-            wake.announce(&commit.shown_instance, news);
+            watches.announce(&commit.shown_instance, news);
         }
         // A second start of an instance that is there already begins nothing.
         Op::Message(message) if is_first && message.is_start() => {
-            wake.announce(&text::shown(message.instance.clone()), News::Started);
+            watches.announce(&text::shown(message.instance.clone()), InstanceChange::Started);
         }
         Op::Message(_)
         | Op::Lease(_)

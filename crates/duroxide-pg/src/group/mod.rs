@@ -7,7 +7,6 @@
 //! One exchange follows the other, so that each carries all that came during the last one; a second one begins only
 //! beside one that takes long.
 
-mod arrivals;
 mod batch;
 mod claims;
 mod done;
@@ -20,6 +19,7 @@ mod lanes;
 mod loan;
 mod loans;
 mod opening;
+mod outbox;
 mod plain;
 mod polls;
 mod verdicts;
@@ -54,12 +54,12 @@ use crate::calls::enqueue::Ack;
 use crate::codec::{NewMessage, NewWork};
 use crate::connection::db::{Db, EXCHANGES_MAX};
 use crate::error::Result;
-use crate::look::Look;
+use crate::queues::Queues;
 use crate::notify::Notifier;
-use crate::wake::Wake;
+use crate::watch::Watches;
 
 /// An exchange that takes longer does not hold up the next one: it may wait for a row that another program holds.
-const LONG: Duration = Duration::from_millis(20);
+const SLOW_EXCHANGE: Duration = Duration::from_millis(20);
 
 /// Something to be written.
 #[derive(Debug)]
@@ -129,7 +129,7 @@ pub(crate) enum Request {
     Turns(Waiting<claim_turns::Ask, RawTurn>),
     Work(Waiting<claim_work::Ask, RawWork>),
     /// Something may have become claimable that was not written here.
-    Look(Look),
+    Look(Queues),
     /// A claimed turn that cannot be handed out.
     GiveBack(RawTurn),
     /// Somebody wants to use the lease of a turn for something else than its commit: it has to be stored.
@@ -141,7 +141,7 @@ pub(crate) enum Request {
 /// The task that collects.
 pub(crate) struct Group {
     db: Arc<Db>,
-    wake: Arc<Wake>,
+    watches: Arc<Watches>,
     notifier: Arc<Notifier>,
     requests: mpsc::UnboundedReceiver<Request>,
     writes: VecDeque<Write>,
@@ -163,14 +163,14 @@ pub(crate) struct Group {
 impl Group {
     pub(crate) fn new(
         db: Arc<Db>,
-        wake: Arc<Wake>,
+        watches: Arc<Watches>,
         notifier: Arc<Notifier>,
         requests: mpsc::UnboundedReceiver<Request>,
         poll_interval: Duration,
     ) -> Self {
         Self {
             db,
-            wake,
+            watches,
             notifier,
             requests,
             writes: VecDeque::new(),
@@ -202,9 +202,9 @@ impl Group {
                 Some(done) = self.running.next() => self.finish(done),
                 moved = received(&mut self.receiving) => {
                     self.receiving = None;
-                    self.look(Look::TURNS);
+                    self.look(Queues::TURNS);
                     if moved {
-                        self.notifier.tell(Look::TURNS, &[]);
+                        self.notifier.tell(Queues::TURNS, &[]);
                     }
                 }
                 from = self.opening.starts_from() => self.early.starts_from(from),
@@ -318,7 +318,7 @@ impl Group {
         }
     }
 
-    fn look(&mut self, look: Look) {
+    fn look(&mut self, look: Queues) {
         if look.turns {
             self.turns.news();
         }
@@ -334,7 +334,7 @@ impl Group {
         let after_others = match self.running.len() {
             0 => None,
             EXCHANGES_MAX.. => Some(far()),
-            _ => Some(self.launched_at + LONG).filter(|at| *at > now),
+            _ => Some(self.launched_at + SLOW_EXCHANGE).filter(|at| *at > now),
         };
         let is_urgent = self
             .writes
@@ -404,8 +404,8 @@ impl Group {
         }
         batch.lend();
         self.launched_at = now;
-        let (db, wake) = (Arc::clone(&self.db), Arc::clone(&self.wake));
-        self.running.push(Box::pin(exchange::run(db, wake, batch)));
+        let (db, watches) = (Arc::clone(&self.db), Arc::clone(&self.watches));
+        self.running.push(Box::pin(exchange::run(db, watches, batch)));
         true
     }
 
@@ -415,7 +415,7 @@ impl Group {
             tracing::warn!(target: "duroxide::providers::postgres", messages = claimed.dead, reason = "their instances were not started in time", "a message was dead-lettered");
         }
         if claimed.arrivals && self.receiving.is_none() {
-            self.receiving = Some(Box::pin(arrivals::receive(Arc::clone(&self.db))));
+            self.receiving = Some(Box::pin(outbox::receive(Arc::clone(&self.db))));
         }
     }
 

@@ -11,7 +11,7 @@ use crate::calls::enqueue;
 use crate::codec::{self, NewMessage};
 use crate::connection::call::Call;
 use crate::error::Result;
-use crate::look::Look;
+use crate::queues::Queues;
 use crate::store::Store;
 use crate::text;
 use crate::time::shown_ms;
@@ -105,7 +105,7 @@ impl Store {
         for (_, reason) in broken {
             tracing::warn!(target: "duroxide::providers::postgres", instance_id = %held.instance, %reason, "a message was dead-lettered");
         }
-        self.look(Look::TURNS, &[]);
+        self.look(Queues::TURNS, &[]);
         Ok(())
     }
 
@@ -144,7 +144,7 @@ impl Store {
                 .text(&failed.json),
         ];
         let rows = self.db.transact(&calls).await?;
-        self.look(Look::TURNS, &[]);
+        self.look(Queues::TURNS, &[]);
         let problem: Option<String> = match rows.get(1).and_then(|rows| rows.first()) {
             Some(row) => row.try_get(0)?,
             None => None,

@@ -7,12 +7,12 @@ use tokio_postgres::types::Type;
 
 use crate::connection::call::Call;
 use crate::error::Result;
-use crate::look::Look;
+use crate::queues::Queues;
 use crate::ops::ask::only;
 use crate::store::Store;
 use crate::text;
 use crate::time::{shown_ms, stored_ms};
-use crate::wake::News;
+use crate::watch::InstanceChange;
 
 /// How many instances a bulk operation takes when the filter does not say.
 const BULK_LIMIT: u32 = 1000;
@@ -52,14 +52,14 @@ impl Store {
         }
     }
 
-    /// Those who follow these instances look again, and so do claims: a start of the same id may have waited behind
+    /// Watchers of these instances read again, and so do claims: a start of the same id may have waited behind
     /// one.
     fn deleted(&self, ids: &[String]) {
         for id in ids {
-            self.wake.announce(id, News::Unknown);
+            self.watches.announce(id, InstanceChange::Unknown);
         }
         let stored: Vec<String> = ids.iter().map(|id| text::owned(id)).collect();
-        self.look(Look::BOTH, &stored);
+        self.look(Queues::BOTH, &stored);
     }
 
     pub(crate) async fn delete_bulk(

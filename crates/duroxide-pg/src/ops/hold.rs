@@ -11,7 +11,7 @@ use tokio_postgres::types::Type;
 use crate::codec;
 use crate::connection::call::Call;
 use crate::error::Result;
-use crate::look::Look;
+use crate::queues::Queues;
 use crate::store::Store;
 use crate::text;
 use crate::time::duration_ms;
@@ -34,8 +34,8 @@ impl Store {
             .texts(events.iter().map(|event| event.kind))
             .texts(events.iter().map(|event| event.json.as_str()));
         self.db.transact(&[call]).await?;
-        self.look(Look::TURNS, &[id]);
-        self.wake.announce(instance, crate::wake::News::Unknown);
+        self.look(Queues::TURNS, &[id]);
+        self.watches.announce(instance, crate::watch::InstanceChange::Unknown);
         Ok(())
     }
 
@@ -64,7 +64,7 @@ impl Store {
             .opt_int(delay.map(duration_ms))
             .flag(ignore);
         let is_done: bool = self.one(call).await?;
-        self.look(Look::TURNS, &[]);
+        self.look(Queues::TURNS, &[]);
         Ok(is_done.then_some(()).ok_or(Refusal::InvalidToken)?)
     }
 
@@ -85,7 +85,7 @@ impl Store {
             .int(duration_ms(rest))
             .flag(ignore);
         let is_done: bool = self.one(call).await?;
-        self.look(Look::TURNS, &[]);
+        self.look(Queues::TURNS, &[]);
         Ok(is_done.then_some(()).ok_or(Refusal::InvalidToken)?)
     }
 
@@ -103,7 +103,7 @@ impl Store {
             .opt_int(delay.map(duration_ms))
             .flag(ignore);
         let is_done: bool = self.one(call).await?;
-        self.look(Look::WORK, &[]);
+        self.look(Queues::WORK, &[]);
         Ok(is_done.then_some(()).ok_or(Refusal::InvalidToken)?)
     }
 

@@ -5,7 +5,7 @@ use tokio_postgres::types::Type;
 
 use crate::connection::call::Call;
 use crate::error::{PgError, Result};
-use crate::look::Look;
+use crate::queues::Queues;
 use crate::store::Store;
 use crate::text;
 use crate::time::shown_ms;
@@ -21,7 +21,7 @@ impl Store {
         let id = text::owned(instance);
         let call = Call::new("resume_instance").text(&id);
         let outcome = outcome(self.one(call).await?);
-        self.look(Look::BOTH, &[]);
+        self.look(Queues::BOTH, &[]);
         outcome
     }
 

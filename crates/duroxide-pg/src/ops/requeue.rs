@@ -8,10 +8,10 @@ use tokio_postgres::types::Type;
 use crate::codec;
 use crate::connection::call::Call;
 use crate::error::Result;
-use crate::look::Look;
+use crate::queues::Queues;
 use crate::store::Store;
 use crate::text;
-use crate::wake::News;
+use crate::watch::InstanceChange;
 
 impl Store {
     pub(crate) async fn requeue(&self, id: u64) -> Result<Requeue> {
@@ -37,8 +37,8 @@ impl Store {
             }
             match self.put_back(id, &item, current).await?.as_deref() {
                 None => {
-                    self.wake.announce(item.target_instance(), News::Unknown);
-                    self.look(Look::BOTH, &[instance]);
+                    self.watches.announce(item.target_instance(), InstanceChange::Unknown);
+                    self.look(Queues::BOTH, &[instance]);
                     return Ok(Requeue::Done);
                 }
                 Some("gone") => return Ok(Requeue::NoSuchLetter),

@@ -6,10 +6,10 @@ use duroxide_core::provider::{Standing, Step, Submission, Submitted};
 use crate::codec::{self, NewMessage};
 use crate::connection::call::Call;
 use crate::error::{PgError, Result};
-use crate::look::Look;
+use crate::queues::Queues;
 use crate::store::Store;
 use crate::text;
-use crate::wake::News;
+use crate::watch::InstanceChange;
 
 /// How often a replacement is asked for again because the tree grew meanwhile.
 const TRIES_MAX: u32 = 16;
@@ -64,11 +64,11 @@ impl Store {
             _ => Vec::new(),
         };
         match submitted {
-            Submitted::Started => self.wake.announce(instance, News::Started),
-            Submitted::Replaced => self.wake.announce(instance, News::Unknown),
+            Submitted::Started => self.watches.announce(instance, InstanceChange::Started),
+            Submitted::Replaced => self.watches.announce(instance, InstanceChange::Unknown),
             _ => {}
         }
-        self.look(Look::TURNS, &ended);
+        self.look(Queues::TURNS, &ended);
     }
 }
 

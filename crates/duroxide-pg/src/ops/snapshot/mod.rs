@@ -9,10 +9,10 @@ use duroxide_core::provider::{Closing, HeldIds, InstanceSnapshot, Restoring};
 
 use crate::connection::call::Call;
 use crate::error::{PgError, Result};
-use crate::look::Look;
+use crate::queues::Queues;
 use crate::store::Store;
 use crate::text;
-use crate::wake::News;
+use crate::watch::InstanceChange;
 
 mod document;
 mod parse;
@@ -129,8 +129,8 @@ impl Store {
         let rows = rows.into_iter().next().unwrap_or_default();
         match crate::ops::ask::only(&rows)?.try_get::<_, i32>(0)? {
             0 => {
-                self.wake.announce(instance, News::Unknown);
-                self.look(Look::BOTH, &[id]);
+                self.watches.announce(instance, InstanceChange::Unknown);
+                self.look(Queues::BOTH, &[id]);
                 Ok(Restoring::Done)
             }
             1 => Ok(Restoring::Exists),
@@ -164,7 +164,7 @@ impl Store {
             return Ok(Closing::Unexpected(self.closing().await?));
         }
         if reason.is_none() {
-            self.look(Look::BOTH, &[]);
+            self.look(Queues::BOTH, &[]);
         }
         Ok(Closing::Done)
     }

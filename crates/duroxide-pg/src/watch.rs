@@ -1,8 +1,8 @@
-//! Watches of instances, and how they are woken. In: commits of this process, notices of others. Out: notices, and with
-//! the last one how the instance ended.
+//! Watches of instances. In: commits of this process, notices of others. Out: notifications, the last of which says how
+//! the instance ended.
 //!
-//! A follower registers first, then looks, then waits: a commit after its look always finds it registered, so no notice
-//! can fall between. Notices of other processes may get lost with them, so a follower looks again from time to time.
+//! A watcher registers first, then reads the instance, then waits: a commit after the read finds the watch registered,
+//! so no change is missed. Notices of other processes may be lost, so a watcher reads again from time to time.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,9 +15,9 @@ use tokio::sync::watch;
 
 use crate::text;
 
-/// What a commit means to the watches of the instance.
+/// What a commit did to an instance, for its watches.
 #[derive(Debug)]
-pub(crate) enum News {
+pub(crate) enum InstanceChange {
     /// A start was enqueued.
     Started,
     /// A turn that did not end it.
@@ -30,14 +30,14 @@ pub(crate) enum News {
 
 /// How many running instances are remembered.
 const RUNNING_MAX: usize = 65_536;
-/// How long a follower goes without a look while others are heard, and while they are not.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
-const LOOK_BLINDLY: Duration = Duration::from_millis(500);
+/// How long a watcher goes without a read while others are heard, and while they are not.
+const READ_AGAIN: Duration = Duration::from_secs(5);
+const READ_UNHEARD: Duration = Duration::from_millis(500);
 
-/// The followers of one store.
+/// The watches of one store.
 #[derive(Debug, Default)]
-pub(crate) struct Wake {
-    instances: Mutex<HashMap<String, Followed>>,
+pub(crate) struct Watches {
+    instances: Mutex<HashMap<String, Watched>>,
     /// Instances that were started here, by their marks, and of whose end nothing was heard since. A client that begins
     /// to wait for one of them need not read first: the notice of its end is still to come.
     running: Mutex<HashSet<u64>>,
@@ -46,7 +46,7 @@ pub(crate) struct Wake {
 }
 
 #[derive(Debug)]
-struct Followed {
+struct Watched {
     mark: u64,
     feed: watch::Sender<Feed>,
 }
@@ -54,29 +54,29 @@ struct Followed {
 /// What happened to an instance since its first watch was registered.
 #[derive(Debug, Clone, Default)]
 struct Feed {
-    /// Counts changes of which nothing is known but that they happened.
-    looks: u64,
+    /// Counts the changes that only a read of the instance can show.
+    unknown_changes: u64,
     /// How it ended.
     ended: Option<Arc<InstanceOutcome>>,
 }
 
 impl Feed {
-    /// Adds news; whether they are worth a notice.
-    fn take(&mut self, news: News) -> bool {
-        match news {
-            // Another instance of the same name: what is known is about the one before.
-            News::Started if self.ended.is_some() => self.forget(),
-            News::Started => return false,
-            News::Moved => {}
-            News::Unknown => self.forget(),
-            News::Ended(outcome) => self.ended = Some(Arc::new(outcome)),
+    /// Adds a change. Returns whether the watchers are to be notified.
+    fn add(&mut self, change: InstanceChange) -> bool {
+        match change {
+            // Another instance under the same id: what is known is about the one before.
+            InstanceChange::Started if self.ended.is_some() => self.forget(),
+            InstanceChange::Started => return false,
+            InstanceChange::Progressed => {}
+            InstanceChange::Unknown => self.forget(),
+            InstanceChange::Ended(outcome) => self.ended = Some(Arc::new(outcome)),
         }
         true
     }
 
     fn forget(&mut self) {
         self.ended = None;
-        self.looks = self.looks.wrapping_add(1);
+        self.unknown_changes = self.unknown_changes.wrapping_add(1);
     }
 }
 
@@ -87,26 +87,26 @@ pub(crate) fn mark(stored: &str) -> u64 {
     })
 }
 
-impl Wake {
+impl Watches {
     /// Registers a watch of one instance.
     pub(crate) fn watch(self: &Arc<Self>, instance: &str) -> Watch {
         let mark = mark(&text::stored(instance));
         let mut instances = self.instances();
-        let followed = instances
+        let watched = instances
             .entry(instance.to_owned())
-            .or_insert_with(|| Followed {
+            .or_insert_with(|| Watched {
                 mark,
                 feed: watch::channel(Feed::default()).0,
             });
-        let news = followed.feed.subscribe();
+        let news = watched.feed.subscribe();
         drop(instances);
-        let seen = news.borrow().looks;
+        let seen = news.borrow().unknown_changes;
         // Asked after the registration: an end between the two still wakes the watch.
         let is_running = self.hears() && self.running().contains(&mark);
         Watch {
             is_running,
             instance: instance.to_owned(),
-            wake: Arc::clone(self),
+            watches: Arc::clone(self),
             news: Some(news),
             seen,
         }
@@ -114,10 +114,10 @@ impl Wake {
 
     /// Notifies the watches of what a commit of this process did. Called before the commit is answered: a caller that
     /// knows of an end must not read that the instance runs.
-    pub(crate) fn announce(&self, instance: &str, news: News) {
-        match &news {
-            News::Moved => {}
-            News::Started => {
+    pub(crate) fn announce(&self, instance: &str, change: InstanceChange) {
+        match &change {
+            InstanceChange::Progressed => {}
+            InstanceChange::Started => {
                 let mut running = self.running();
                 // A watch of a forgotten one costs one more read, nothing else.
                 if running.len() >= RUNNING_MAX {
@@ -125,14 +125,14 @@ impl Wake {
                 }
                 running.insert(mark(&text::stored(instance)));
             }
-            News::Ended(_) | News::Unknown => {
+            InstanceChange::Ended(_) | InstanceChange::Unknown => {
                 self.running().remove(&mark(&text::stored(instance)));
             }
         }
         let sender = self.instances().get(instance).map(|it| it.feed.clone());
         // Outside the lock: a watcher that wakes up may drop its watch at once.
         if let Some(sender) = sender {
-            sender.send_if_modified(|feed| feed.take(news));
+            sender.send_if_modified(|feed| feed.add(change));
         }
     }
 
@@ -145,16 +145,16 @@ impl Wake {
         let concerned: Vec<_> = self
             .instances()
             .values()
-            .filter(|followed| marks.contains(&followed.mark))
-            .map(|followed| followed.feed.clone())
+            .filter(|watched| marks.contains(&watched.mark))
+            .map(|watched| watched.feed.clone())
             .collect();
         for sender in concerned {
-            sender.send_if_modified(|feed| feed.take(News::Unknown));
+            sender.send_if_modified(|feed| feed.add(InstanceChange::Unknown));
         }
     }
 
     /// Other processes may have committed anything.
-    pub(crate) fn ring_all(&self) {
+    pub(crate) fn everything_changed(&self) {
         self.running().clear();
         let senders: Vec<_> = self
             .instances()
@@ -162,7 +162,7 @@ impl Wake {
             .map(|it| it.feed.clone())
             .collect();
         for sender in senders {
-            sender.send_if_modified(|feed| feed.take(News::Unknown));
+            sender.send_if_modified(|feed| feed.add(InstanceChange::Unknown));
         }
     }
 
@@ -179,7 +179,7 @@ impl Wake {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn instances(&self) -> MutexGuard<'_, HashMap<String, Followed>> {
+    fn instances(&self) -> MutexGuard<'_, HashMap<String, Watched>> {
         // The map is whole at every point where a panic could leave it.
         self.instances
             .lock()
@@ -191,7 +191,7 @@ impl Wake {
 #[derive(Debug)]
 pub(crate) struct Watch {
     instance: String,
-    wake: Arc<Wake>,
+    watches: Arc<Watches>,
     /// `None` only while it is being dropped.
     news: Option<watch::Receiver<Feed>>,
     seen: u64,
@@ -199,20 +199,20 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Whether there were news; without any it is time to look.
+    /// Whether there was a notification; without one it is time to read.
     async fn noticed(&mut self) -> bool {
-        let pause = match self.wake.hears() {
-            true => LOOK_AGAIN,
-            false => LOOK_BLINDLY,
+        let pause = match self.watches.hears() {
+            true => READ_AGAIN,
+            false => READ_UNHEARD,
         };
         let is_told = match &mut self.news {
             Some(news) => tokio::time::timeout(pause, news.changed()).await.is_ok(),
             None => false,
         };
         if !is_told {
-            // The notice of its end may have been lost: the next one who waits for it looks first.
+            // The notice of its end may have been lost: the next one who waits for it reads first.
             let mark = mark(&text::stored(&self.instance));
-            self.wake.running().remove(&mark);
+            self.watches.running().remove(&mark);
         }
         is_told
     }
@@ -237,8 +237,8 @@ impl InstanceWatch for Watch {
             if let Some(outcome) = news.ended {
                 return Some(Arc::unwrap_or_clone(outcome));
             }
-            if self.seen != news.looks {
-                self.seen = news.looks;
+            if self.seen != news.unknown_changes {
+                self.seen = news.unknown_changes;
                 return None;
             }
         }
@@ -247,10 +247,10 @@ impl InstanceWatch for Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let mut instances = self.wake.instances();
+        let mut instances = self.watches.instances();
         self.news = None;
-        if let Some(followed) = instances.get(&self.instance)
-            && followed.feed.receiver_count() == 0
+        if let Some(watched) = instances.get(&self.instance)
+            && watched.feed.receiver_count() == 0
         {
             instances.remove(&self.instance);
         }
@@ -274,54 +274,54 @@ mod tests {
         }
     }
 
-    fn hearing() -> Arc<Wake> {
-        let wake = Arc::new(Wake::default());
-        wake.set_hears(true);
-        wake
+    fn hearing() -> Arc<Watches> {
+        let watches = Arc::new(Watches::default());
+        watches.set_hears(true);
+        watches
     }
 
     #[tokio::test]
-    async fn the_end_is_told_with_its_outcome_and_steps_before_it_are_not() {
-        let wake = hearing();
-        let mut watch = wake.watch("a");
-        wake.announce("a", News::Moved);
+    async fn the_end_is_notified_with_its_outcome_and_steps_before_it_are_not() {
+        let watches = hearing();
+        let mut watch = watches.watch("a");
+        watches.announce("a", InstanceChange::Progressed);
         assert!(futures::poll!(std::pin::pin!(watch.ended())).is_pending());
-        wake.announce("a", News::Ended(outcome()));
+        watches.announce("a", InstanceChange::Ended(outcome()));
         assert_eq!(watch.ended().await, Some(outcome()));
     }
 
     #[tokio::test]
     async fn the_end_in_another_process_is_heard() {
-        let wake = hearing();
-        wake.announce("a", News::Started);
-        let mut watch = wake.watch("a");
+        let watches = hearing();
+        watches.announce("a", InstanceChange::Started);
+        let mut watch = watches.watch("a");
         assert!(watch.is_running());
-        wake.heard(&HashSet::from([mark("a")]));
+        watches.heard(&HashSet::from([mark("a")]));
         assert_eq!(watch.ended().await, None);
-        assert!(!wake.watch("a").is_running());
+        assert!(!watches.watch("a").is_running());
     }
 
     #[tokio::test]
-    async fn whoever_hears_nobody_calls_nothing_running() {
-        let wake = Arc::new(Wake::default());
-        wake.announce("a", News::Started);
-        assert!(!wake.watch("a").is_running());
+    async fn a_process_that_hears_no_other_calls_nothing_running() {
+        let watches = Arc::new(Watches::default());
+        watches.announce("a", InstanceChange::Started);
+        assert!(!watches.watch("a").is_running());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_lost_notice_is_made_up_for_by_a_look() {
-        let wake = hearing();
-        let mut watch = wake.watch("a");
+    async fn a_lost_notice_is_made_up_for_by_a_read() {
+        let watches = hearing();
+        let mut watch = watches.watch("a");
         assert_eq!(watch.ended().await, None);
     }
 
     #[tokio::test]
     async fn a_dropped_watch_leaves_nothing_behind() {
-        let wake = hearing();
-        let (first, second) = (wake.watch("a"), wake.watch("a"));
+        let watches = hearing();
+        let (first, second) = (watches.watch("a"), watches.watch("a"));
         drop(first);
-        assert_eq!(wake.instances().len(), 1);
+        assert_eq!(watches.instances().len(), 1);
         drop(second);
-        assert_eq!(wake.instances().len(), 0);
+        assert_eq!(watches.instances().len(), 0);
     }
 }

@@ -1,5 +1,5 @@
-//! What applications leave in transactions of their own. In: that there is something. Out: it is in the queue, in its
-//! order.
+//! The outbox of applications: messages that they left in transactions of their own (table `arrivals`). In: that there
+//! are some. Out: they are in the queue, in their order.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use crate::error::Result;
 
 /// How many one transaction moves.
 const MOVED_MAX: i32 = 256;
-/// How long to leave it to another node that is at it, or to a server that does not answer.
-const PAUSE: Duration = Duration::from_millis(50);
+/// How long a node waits for another one that moves them, or for a server that does not answer.
+const RETRY_AFTER: Duration = Duration::from_millis(50);
 
 /// Moves all there is; whether it moved anything.
 pub(super) async fn receive(db: Arc<Db>) -> bool {
@@ -20,10 +20,10 @@ pub(super) async fn receive(db: Arc<Db>) -> bool {
         match receive_some(&db).await {
             Ok(MOVED_MAX) => moved_any = true,
             Ok(moved) if moved >= 0 => return moved_any || moved > 0,
-            Ok(_) => tokio::time::sleep(PAUSE).await,
+            Ok(_) => tokio::time::sleep(RETRY_AFTER).await,
             Err(error) => {
                 tracing::debug!(target: "duroxide::providers::postgres", %error, "messages of applications could not be moved to the queue yet");
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(RETRY_AFTER).await;
                 return moved_any;
             }
         }

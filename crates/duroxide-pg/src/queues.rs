@@ -1,13 +1,13 @@
-//! What is worth a look: turns, activities, or both.
+//! Which queues may have something new to claim: turns, activities, or both.
 
 /// Where something may have become claimable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Look {
+pub(crate) struct Queues {
     pub(crate) turns: bool,
     pub(crate) work: bool,
 }
 
-impl Look {
+impl Queues {
     pub(crate) const TURNS: Self = Self {
         turns: true,
         work: false,

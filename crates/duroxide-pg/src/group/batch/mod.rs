@@ -16,7 +16,7 @@ use crate::calls::commit_turn::Commit;
 use crate::calls::enqueue::Ack;
 use crate::calls::{claim_turns, claim_work};
 use crate::codec::{NewMessage, NewWork};
-use crate::look::Look;
+use crate::queues::Queues;
 
 /// How much one exchange carries at most.
 const WRITES_MAX: usize = 256;
@@ -162,8 +162,8 @@ impl Batch {
     }
 
     /// What the writes make claimable.
-    pub(super) fn brings(&self) -> Look {
-        let mut brings = Look::default();
+    pub(super) fn brings(&self) -> Queues {
+        let mut brings = Queues::default();
         for write in &self.writes {
             match &write.op {
                 Op::Commit(commit) | Op::Early(_, commit) => {
