@@ -1,9 +1,8 @@
 //! PostgreSQL store for Duroxide: many machines, one database.
 //!
-//! Whatever the tasks of a process write at the same moment goes to the server together, in one transaction and one
-//! round trip, and the claims that wait for it ride along. Every turn is fenced by its own lease inside that
-//! transaction. The only clock is the server's. Processes wake each other by LISTEN and NOTIFY, and poll from time to
-//! time in case a notification is lost.
+//! The provider collects what the tasks of a process write and sends it in one transaction and one round trip; waiting
+//! claims run in the same transaction. Every turn is fenced by its own lease inside it. The only clock is the server's.
+//! Processes wake each other by LISTEN and NOTIFY, and poll from time to time in case a notification is lost.
 //!
 //! ```no_run
 //! use duroxide_pg::PostgresProvider;
@@ -31,6 +30,7 @@ mod published;
 mod queues;
 mod store;
 mod text;
+mod thread;
 mod time;
 mod token;
 mod watch;

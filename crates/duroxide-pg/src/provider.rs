@@ -23,8 +23,9 @@ use crate::connection::schema::Schema;
 use crate::error::{PgError, Result};
 use crate::group::Op;
 use crate::options::ProviderConfig;
-use crate::store::{self, Store};
+use crate::store::Store;
 use crate::text;
+use crate::thread;
 use crate::time::{duration_ms, shown_ms};
 use crate::token;
 
@@ -86,7 +87,7 @@ impl PostgresProvider {
     ///
     /// If the database is out of reach or refuses, or the schema belongs to a newer build.
     pub async fn initialize_schema(&self) -> std::result::Result<(), PgError> {
-        store::prepare(&self.store.db, crate::MigrationPolicy::ApplyAll).await
+        thread::prepare(&self.store.db, crate::MigrationPolicy::ApplyAll).await
     }
 
     /// Removes the schema with everything in it.
