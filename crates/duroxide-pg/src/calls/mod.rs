@@ -6,3 +6,4 @@ pub(crate) mod claim_work;
 pub(crate) mod commit_turn;
 pub(crate) mod enqueue;
 pub(crate) mod plain_turn;
+pub(crate) mod verdict;

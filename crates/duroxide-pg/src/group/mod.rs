@@ -1,12 +1,13 @@
 //! Group commit. In: commits, completions, messages, activities and renewals of all tasks of this process, and claims
 //! that wait. Out: exchanges with the server, each one transaction and one round trip.
 //!
-//! One task collects. Whatever waits at the same moment goes to the server together, and the claims that wait for what
-//! is written ride along in the same transaction: the turn that a message makes ready comes back with the answer that
-//! the message was stored. A turn whose messages this process writes itself is handed out before that: see [`early`].
+//! One task collects what the others write and sends it in one transaction and one round trip; waiting claims run in
+//! the same transaction: the turn that a message makes ready comes back with the answer that the message was stored. A
+//! turn whose messages this process writes itself is handed out before that: see [`early`].
 //! One exchange follows the other, so that each carries all that came during the last one; a second one begins only
 //! beside one that takes long.
 
+mod answers;
 mod batch;
 mod claims;
 mod done;
@@ -22,7 +23,7 @@ mod opening;
 mod outbox;
 mod plain;
 mod polls;
-mod verdicts;
+mod settle;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -54,8 +55,8 @@ use crate::calls::enqueue::Ack;
 use crate::codec::{NewMessage, NewWork};
 use crate::connection::db::{Db, EXCHANGES_MAX};
 use crate::error::Result;
-use crate::queues::Queues;
 use crate::notify::Notifier;
+use crate::queues::Queues;
 use crate::watch::Watches;
 
 /// An exchange that takes longer does not hold up the next one: it may wait for a row that another program holds.
@@ -132,7 +133,7 @@ pub(crate) enum Request {
     Look(Queues),
     /// A claimed turn that cannot be handed out.
     GiveBack(RawTurn),
-    /// Somebody wants to use the lease of a turn for something else than its commit: it has to be stored.
+    /// The holder of a lease needs it stored before it uses it for something else than its commit.
     Store(Uuid, oneshot::Sender<bool>),
     /// For tests: how long turns that were handed out early are waited for.
     Hold(Duration),
@@ -274,34 +275,32 @@ impl Group {
         }
     }
 
-    /// A turn that nobody takes: its messages and its lease are stored first, if they are not yet.
+    /// Gives back a turn that no caller takes: its messages and its lease are stored first, if they are not yet.
     fn give_back(&mut self, turn: RawTurn) {
-        match self.early.owes(turn.random) {
-            false => give_back_turn(&self.db)(turn),
-            true => {
-                self.writes.extend(self.early.lease(turn.random));
-                let (done, is_done) = oneshot::channel();
-                self.early.tell_when_stored(turn.random, done);
-                let mut give_back = give_back_turn(&self.db);
-                tokio::spawn(async move {
-                    // An error: the group has ended, and the lease lapses.
-                    if is_done.await.is_ok() {
-                        give_back(turn);
-                    }
-                });
-            }
+        let mut give_back = give_back_turn(&self.db);
+        if !self.early.owes(turn.random) {
+            return give_back(turn);
         }
+        self.writes.extend(self.early.lease(turn.random));
+        let (done, is_done) = oneshot::channel();
+        self.early.tell_when_stored(turn.random, done);
+        tokio::spawn(async move {
+            // An error: the group has ended, and the lease lapses.
+            if is_done.await.is_ok() {
+                give_back(turn);
+            }
+        });
     }
 
-    /// Hands out the turns that this process can decide on before their messages are stored. If no claim rests until
-    /// the next exchange begins, the messages are written as any others.
+    /// Hands out the turns that this process can decide on before their messages are stored. If no claim waits idly
+    /// until the next exchange begins, the messages are written as any others.
     fn hand_out_early(&mut self) {
         let now = Instant::now();
-        if self.early.rests(now) {
+        if self.early.backs_off(now) {
             self.writes.extend(self.early.withdraw());
         }
         while self.early.has_proposals() {
-            let Some((id, ask)) = self.turns.resting(now, |ask| ask.takes_early) else {
+            let Some((id, ask)) = self.turns.idle(now, |ask| ask.takes_early) else {
                 break;
             };
             let turns = self.early.hand_out(&ask, now, &mut self.writes);
@@ -365,9 +364,10 @@ impl Group {
             .wakes_at(is_busy)
             .into_iter()
             .chain(self.work.wakes_at(is_busy));
-        let net = match self.turns.is_empty() && self.work.is_empty() {
-            true => Instant::now() + Duration::from_secs(3_600),
-            false => self.polls.at(),
+        let net = if self.turns.is_empty() && self.work.is_empty() {
+            Instant::now() + Duration::from_secs(3_600)
+        } else {
+            self.polls.at()
         };
         let early = self.early.wakes_at();
         claims
@@ -405,7 +405,8 @@ impl Group {
         batch.lend();
         self.launched_at = now;
         let (db, watches) = (Arc::clone(&self.db), Arc::clone(&self.watches));
-        self.running.push(Box::pin(exchange::run(db, watches, batch)));
+        self.running
+            .push(Box::pin(exchange::run(db, watches, batch)));
         true
     }
 
@@ -429,7 +430,7 @@ impl Group {
         self.writes.extend(self.early.leased(&done.leased));
         match done.early {
             Some(true) => self.early.went_well(),
-            Some(false) => self.early.rest(Instant::now()),
+            Some(false) => self.early.back_off(Instant::now()),
             None => {}
         }
         for (instance, (life, name, version)) in

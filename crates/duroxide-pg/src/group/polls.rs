@@ -48,9 +48,10 @@ impl Polls {
         if now < self.at {
             return None;
         }
-        let pause = match hears {
-            true => (self.interval / 2).max((self.took * APART).min(APART_MAX)),
-            false => self.interval.min(BLIND_POLL) / 2,
+        let pause = if hears {
+            (self.interval / 2).max((self.took * APART).min(APART_MAX))
+        } else {
+            self.interval.min(BLIND_POLL) / 2
         };
         self.at = now + pause;
         let other = match self.next {

@@ -8,6 +8,7 @@ use duroxide_core::provider::rules::{self, Refusal, UnreadableMessage};
 use tokio_postgres::types::Type;
 
 use crate::calls::enqueue;
+use crate::calls::verdict::Verdict;
 use crate::codec::{self, NewMessage};
 use crate::connection::call::Call;
 use crate::error::Result;
@@ -145,14 +146,9 @@ impl Store {
         ];
         let rows = self.db.transact(&calls).await?;
         self.look(Queues::TURNS, &[]);
-        let problem: Option<String> = match rows.get(1).and_then(|rows| rows.first()) {
-            Some(row) => row.try_get(0)?,
-            None => None,
-        };
-        match problem.as_deref() {
+        match rows.get(1).and_then(|rows| rows.first()) {
+            Some(row) => row.try_get::<_, Verdict>(0)?.of_work(),
             None => Ok(()),
-            Some("expired") => Err(Refusal::WorkLockExpired.into()),
-            Some(_) => Err(Refusal::InvalidToken.into()),
         }
     }
 }

@@ -6,9 +6,9 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::connection::call::Call;
-use crate::error::Result;
-use crate::queues::Queues;
+use crate::error::{PgError, Result};
 use crate::ops::ask::only;
+use crate::queues::Queues;
 use crate::store::Store;
 use crate::text;
 use crate::time::{shown_ms, stored_ms};
@@ -40,11 +40,14 @@ impl Store {
                 instance: shown(1)?,
             }
             .into()),
-            Some(_) => Err(Refusal::ChildLeftBehind {
+            Some("child") => Err(Refusal::ChildLeftBehind {
                 parent: shown(1)?,
                 child: shown(2)?,
             }
             .into()),
+            Some(other) => Err(PgError::Database {
+                why: format!("a deletion ended in `{other}`"),
+            }),
             None => {
                 self.deleted(ids);
                 counts(row, 3)

@@ -8,6 +8,7 @@ use duroxide_core::provider::ScheduledActivityIdentifier;
 use duroxide_core::provider::rules::Refusal;
 use tokio_postgres::types::Type;
 
+use crate::calls::verdict::Verdict;
 use crate::codec;
 use crate::connection::call::Call;
 use crate::error::Result;
@@ -16,6 +17,7 @@ use crate::store::Store;
 use crate::text;
 use crate::time::duration_ms;
 use crate::token;
+use crate::watch::InstanceChange;
 
 impl Store {
     pub(crate) async fn append(
@@ -35,7 +37,7 @@ impl Store {
             .texts(events.iter().map(|event| event.json.as_str()));
         self.db.transact(&[call]).await?;
         self.look(Queues::TURNS, &[id]);
-        self.watches.announce(instance, crate::watch::InstanceChange::Unknown);
+        self.watches.announce(instance, InstanceChange::Unknown);
         Ok(())
     }
 
@@ -124,12 +126,9 @@ impl Store {
             .int(duration_ms(extend_for))
             .int(codec::number("activity", call_id)?)
             .text(&details);
-        let problem: Option<String> = self.one(call).await?;
-        match problem.as_deref() {
-            None => Ok(true),
-            Some("gone") => Ok(false),
-            Some("expired") => Err(Refusal::WorkLockExpired.into()),
-            Some(_) => Err(Refusal::InvalidToken.into()),
+        match self.one(call).await? {
+            Verdict::Gone => Ok(false),
+            verdict => verdict.of_work().map(|()| true),
         }
     }
 

@@ -5,9 +5,10 @@ use duroxide_core::WorkItem;
 use duroxide_core::provider::{Incarnation, LetterOrigin, Requeue};
 use tokio_postgres::types::Type;
 
+use crate::calls::verdict::Verdict;
 use crate::codec;
 use crate::connection::call::Call;
-use crate::error::Result;
+use crate::error::{PgError, Result};
 use crate::queues::Queues;
 use crate::store::Store;
 use crate::text;
@@ -35,15 +36,20 @@ impl Store {
             if let Some(why) = origin.refusal(&item, life) {
                 return Ok(Requeue::Refused { why });
             }
-            match self.put_back(id, &item, current).await?.as_deref() {
-                None => {
-                    self.watches.announce(item.target_instance(), InstanceChange::Unknown);
+            match self.put_back(id, &item, current).await? {
+                Verdict::Done => {
+                    self.watches
+                        .announce(item.target_instance(), InstanceChange::Unknown);
                     self.look(Queues::BOTH, &[instance]);
                     return Ok(Requeue::Done);
                 }
-                Some("gone") => return Ok(Requeue::NoSuchLetter),
+                Verdict::Gone => return Ok(Requeue::NoSuchLetter),
                 // The instance was deleted or began meanwhile: judge again.
-                Some(_) => {}
+                Verdict::Changed => {}
+                Verdict::Expired | Verdict::Unknown => {
+                    let why = "a dead letter was refused like a lease".to_owned();
+                    return Err(PgError::Database { why });
+                }
             }
         }
     }
@@ -71,12 +77,7 @@ impl Store {
         Ok(life.transpose()?.flatten())
     }
 
-    async fn put_back(
-        &self,
-        id: i64,
-        item: &WorkItem,
-        life: Option<i64>,
-    ) -> Result<Option<String>> {
+    async fn put_back(&self, id: i64, item: &WorkItem, life: Option<i64>) -> Result<Verdict> {
         let begin = |instance| {
             Call::new("requeue_letter")
                 .int(self.expected())

@@ -36,8 +36,8 @@ pub(super) struct TurnRider {
 pub(super) struct WorkRider {
     pub(super) id: u64,
     pub(super) ask: Arc<claim_work::Ask>,
-    /// Whether it rested until now, and when something becomes claimable for it then.
-    pub(super) rests: Option<Option<Instant>>,
+    /// Whether it was idle until now, and when something becomes claimable for it then.
+    pub(super) idle: Option<Option<Instant>>,
     pub(super) plain: Vec<String>,
     bound: Vec<String>,
     unfit: Vec<String>,
@@ -116,9 +116,10 @@ impl Batch {
 
     pub(super) fn claim_turns(&mut self, chosen: Chosen<claim_turns::Ask>, lanes: &Lanes<Needs>) {
         let Chosen { id, ask, .. } = chosen;
-        let (fit, unfit) = match ask.abilities.are_all() {
-            true => (Vec::new(), Vec::new()),
-            false => lanes.sorted(|needs| ask.abilities.fit(needs)),
+        let (fit, unfit) = if ask.abilities.are_all() {
+            (Vec::new(), Vec::new())
+        } else {
+            lanes.sorted(|needs| ask.abilities.fit(needs))
         };
         // A node that cannot replay an execution cannot carry out a request to cancel it either.
         let cannot_replay = |lane: &&String| {
@@ -137,7 +138,7 @@ impl Batch {
     }
 
     pub(super) fn claim_work(&mut self, chosen: Chosen<claim_work::Ask>, lanes: &Lanes<WorkNeeds>) {
-        let Chosen { id, ask, rests } = chosen;
+        let Chosen { id, ask, idle } = chosen;
         let (fit, unfit) = lanes.sorted(|needs| ask.fits(needs));
         let (bound, plain) = fit
             .into_iter()
@@ -145,7 +146,7 @@ impl Batch {
         self.work.push(WorkRider {
             id,
             ask,
-            rests,
+            idle,
             plain,
             bound,
             unfit,
