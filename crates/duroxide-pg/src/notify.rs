@@ -45,7 +45,10 @@ struct Untold {
 
 impl Untold {
     fn is_empty(&self) -> bool {
-        self.look == Queues::default() && !self.announces && self.marks.is_empty() && !self.rings_all
+        self.look == Queues::default()
+            && !self.announces
+            && self.marks.is_empty()
+            && !self.rings_all
     }
 }
 
@@ -303,9 +306,10 @@ fn take(notifier: &Notifier, payload: &str, hear: &impl Fn(Queues) -> bool) {
             untold.rings_all = true;
         });
     }
-    match heard.rings_all {
-        true => notifier.watches.everything_changed(),
-        false => notifier.watches.heard(&heard.marks),
+    if heard.rings_all {
+        notifier.watches.everything_changed()
+    } else {
+        notifier.watches.heard(&heard.marks)
     }
     hear(heard.look);
 }

@@ -21,7 +21,7 @@ pub(crate) enum InstanceChange {
     /// A start was enqueued.
     Started,
     /// A turn that did not end it.
-    Moved,
+    Progressed,
     /// It ended like this.
     Ended(InstanceOutcome),
     /// Anything may have happened.
@@ -201,9 +201,10 @@ pub(crate) struct Watch {
 impl Watch {
     /// Whether there was a notification; without one it is time to read.
     async fn noticed(&mut self) -> bool {
-        let pause = match self.watches.hears() {
-            true => READ_AGAIN,
-            false => READ_UNHEARD,
+        let pause = if self.watches.hears() {
+            READ_AGAIN
+        } else {
+            READ_UNHEARD
         };
         let is_told = match &mut self.news {
             Some(news) => tokio::time::timeout(pause, news.changed()).await.is_ok(),

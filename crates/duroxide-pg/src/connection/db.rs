@@ -189,9 +189,10 @@ impl Db {
 
     /// Rows of a statement of our own, which is prepared.
     pub(crate) async fn rows(&self, text: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
-        let how = match self.prepares {
-            true => How::Prepared,
-            false => How::Once,
+        let how = if self.prepares {
+            How::Prepared
+        } else {
+            How::Once
         };
         self.rows_by(text, params, how).await
     }

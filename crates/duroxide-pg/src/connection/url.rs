@@ -147,9 +147,10 @@ fn take_ours(url: &str) -> (String, Ours) {
                 None => true,
             })
             .collect();
-        return match rest.is_empty() {
-            true => (base.to_owned(), ours),
-            false => (format!("{base}?{}", rest.join("&")), ours),
+        return if rest.is_empty() {
+            (base.to_owned(), ours)
+        } else {
+            (format!("{base}?{}", rest.join("&")), ours)
         };
     }
     let rest: Vec<&str> = url
@@ -159,9 +160,10 @@ fn take_ours(url: &str) -> (String, Ours) {
             None => true,
         })
         .collect();
-    match ours == Ours::default() {
-        true => (url.to_owned(), ours),
-        false => (rest.join(" "), ours),
+    if ours == Ours::default() {
+        (url.to_owned(), ours)
+    } else {
+        (rest.join(" "), ours)
     }
 }
 

@@ -55,10 +55,10 @@ impl Conditions {
     }
 
     pub(crate) fn joined(&self) -> String {
-        match self.sql.is_empty() {
-            true => "true".to_owned(),
-            false => self.sql.join(" AND "),
+        if self.sql.is_empty() {
+            return "true".to_owned();
         }
+        self.sql.join(" AND ")
     }
 
     pub(crate) fn params(&self) -> Vec<(&(dyn ToSql + Sync), Type)> {

@@ -74,9 +74,10 @@ impl Handlers {
             let version = all.text(version);
             conditions.push(format!("{VERSION} = {version}"));
         }
-        match conditions.is_empty() {
-            true => "true".to_owned(),
-            false => conditions.join(" AND "),
+        if conditions.is_empty() {
+            "true".to_owned()
+        } else {
+            conditions.join(" AND ")
         }
     }
 

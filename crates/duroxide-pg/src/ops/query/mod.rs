@@ -199,9 +199,10 @@ impl Store {
             "SELECT c.key, count(*) AS n FROM ({}) AS c GROUP BY 1 ORDER BY 2 DESC, 1",
             parts.join(" UNION ALL ")
         );
-        let rows = match handlers.are_missing() {
-            true => Vec::new(),
-            false => self.ask(&sql, &all.params()).await?,
+        let rows = if handlers.are_missing() {
+            Vec::new()
+        } else {
+            self.ask(&sql, &all.params()).await?
         };
         let mut counts = Vec::with_capacity(rows.len());
         for row in &rows {
