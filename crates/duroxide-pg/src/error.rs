@@ -184,9 +184,10 @@ impl From<tokio_postgres::Error> for PgError {
     fn from(error: tokio_postgres::Error) -> Self {
         let Some(server) = error.as_db_error() else {
             let why = with_sources(&error);
-            return match error.is_closed() || is_io(&error) {
-                true => Self::OutOfReach { why },
-                false => Self::Database { why },
+            return if error.is_closed() || is_io(&error) {
+                Self::OutOfReach { why }
+            } else {
+                Self::Database { why }
             };
         };
         let why = format!("{} ({})", server.message(), server.code().code());

@@ -1,9 +1,8 @@
 //! PostgreSQL store for Duroxide: many machines, one database.
 //!
-//! Whatever the tasks of a process write at the same moment goes to the server together, in one transaction and one
-//! round trip, and the claims that wait for it ride along. Every turn is fenced by its own lease inside that
-//! transaction. The only clock is the server's. Processes wake each other by LISTEN and NOTIFY, and poll from time to
-//! time in case a notification is lost.
+//! The provider collects what the tasks of a process write and sends it in one transaction and one round trip; waiting
+//! claims run in the same transaction. Every turn is fenced by its own lease inside it. The only clock is the server's.
+//! Processes wake each other by LISTEN and NOTIFY, and poll from time to time in case a notification is lost.
 //!
 //! ```no_run
 //! use duroxide_pg::PostgresProvider;
@@ -17,40 +16,24 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod admin;
-mod args;
+mod calls;
 mod codec;
-mod conditions;
-mod db;
-mod delete;
+mod connection;
 mod error;
+mod fetch;
 mod group;
-mod handlers;
-mod hold;
-mod labels;
-mod look;
-mod migrate;
-mod nodes;
 mod notify;
 mod ops;
 mod options;
-mod pages;
-mod pause;
-mod pending;
-mod poll;
 mod provider;
 mod published;
-mod read;
-mod requeue;
-mod schema;
-mod snapshot;
+mod queues;
 mod store;
-mod submit;
 mod text;
+mod thread;
 mod time;
-mod tls;
 mod token;
-mod url;
-mod wake;
+mod watch;
 mod within;
 
 pub use error::PgError;

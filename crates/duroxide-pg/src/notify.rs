@@ -1,9 +1,9 @@
 //! Wake-ups between processes. In: what an exchange left for others, notices of others. Out: at most one NOTIFY per
-//! pause, and news for the group and for those who follow instances.
+//! [`NOTIFY_INTERVAL_MIN`], claims that look again, notified watches.
 //!
-//! One connection listens. Processes greet each other, so that one that is alone sends nothing. A notice is
-//! `sender|letters|marks`: `t` turns, `w` activities, `g` a greeting, `*` any instance; marks name instances that
-//! ended.
+//! One connection listens. Each process announces itself every 30 s; a process that has heard no other sends no NOTIFY.
+//! A notice is `sender|kinds|marks`: `t` turns, `w` activities, `g` an announcement, `*` any instance; marks name
+//! instances that ended.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,16 +15,16 @@ use tokio::time::Instant;
 use tokio_postgres::{AsyncMessage, Config};
 use uuid::Uuid;
 
-use crate::db::Db;
-use crate::look::Look;
-use crate::tls::Tls;
-use crate::wake::{Wake, mark};
+use crate::connection::db::Db;
+use crate::connection::tls::Tls;
+use crate::queues::Queues;
+use crate::watch::{Watches, mark};
 
 /// How long notices are collected before they are sent.
-const PAUSE: Duration = Duration::from_millis(10);
-/// How often a process greets the others, and how long a greeting lasts.
-const GREET_EVERY: Duration = Duration::from_secs(30);
-const GREETING_LASTS: Duration = Duration::from_secs(100);
+const NOTIFY_INTERVAL_MIN: Duration = Duration::from_millis(10);
+/// How often a process announces the others, and how long a announcement lasts.
+const ANNOUNCE_EVERY: Duration = Duration::from_secs(30);
+const ANNOUNCEMENT_LASTS: Duration = Duration::from_secs(100);
 /// How long a first notice of its own may take to come back.
 const ECHO_PATIENCE: Duration = Duration::from_secs(2);
 /// How long a server that is away is left alone.
@@ -35,8 +35,8 @@ const MARKS_MAX: usize = 400;
 /// What waits to be told.
 #[derive(Debug, Default)]
 struct Untold {
-    look: Look,
-    greets: bool,
+    look: Queues,
+    announces: bool,
     /// Of a notice that was heard: whether nothing was heard of its sender for long.
     is_new: bool,
     marks: HashSet<u64>,
@@ -45,7 +45,10 @@ struct Untold {
 
 impl Untold {
     fn is_empty(&self) -> bool {
-        self.look == Look::default() && !self.greets && self.marks.is_empty() && !self.rings_all
+        self.look == Queues::default()
+            && !self.announces
+            && self.marks.is_empty()
+            && !self.rings_all
     }
 }
 
@@ -56,24 +59,24 @@ pub(crate) struct Notifier {
     has_untold: Notify,
     /// Other processes, and until when they are known to be there.
     company: Mutex<HashMap<String, Instant>>,
-    wake: Arc<Wake>,
+    watches: Arc<Watches>,
 }
 
 impl Notifier {
-    pub(crate) fn new(wake: Arc<Wake>) -> Arc<Self> {
+    pub(crate) fn new(watches: Arc<Watches>) -> Arc<Self> {
         let node = Uuid::new_v4().simple().to_string();
         Arc::new(Self {
             node: node[..12].to_owned(),
             untold: Mutex::default(),
             has_untold: Notify::new(),
             company: Mutex::default(),
-            wake,
+            watches,
         })
     }
 
     /// Whether other processes are heard.
     pub(crate) fn hears(&self) -> bool {
-        self.wake.hears()
+        self.watches.hears()
     }
 
     fn has_company(&self) -> bool {
@@ -82,9 +85,9 @@ impl Notifier {
         !self.hears() || company.values().any(|until| *until > Instant::now())
     }
 
-    /// Something is there for other processes, or instances ended that they may follow.
-    pub(crate) fn tell(&self, look: Look, ended: &[String]) {
-        if (look == Look::default() && ended.is_empty()) || !self.has_company() {
+    /// Something is there for other processes, or instances ended that they may watch.
+    pub(crate) fn tell(&self, look: Queues, ended: &[String]) {
+        if (look == Queues::default() && ended.is_empty()) || !self.has_company() {
             return;
         }
         self.add(|untold| {
@@ -108,10 +111,10 @@ impl Notifier {
     }
 
     fn written(&self, untold: &Untold) -> String {
-        let letters: String = [
+        let kinds: String = [
             (untold.look.turns, 't'),
             (untold.look.work, 'w'),
-            (untold.greets, 'g'),
+            (untold.announces, 'g'),
             (untold.rings_all, '*'),
         ]
         .into_iter()
@@ -122,7 +125,7 @@ impl Notifier {
             .iter()
             .map(|mark| format!("{mark:x}"))
             .collect();
-        format!("{}|{letters}|{}", self.node, marks.join(","))
+        format!("{}|{kinds}|{}", self.node, marks.join(","))
     }
 
     /// Another process is there; whether nothing was heard of it for long.
@@ -130,7 +133,7 @@ impl Notifier {
         let now = Instant::now();
         let mut company = self.company.lock().unwrap_or_else(PoisonError::into_inner);
         company.retain(|_, until| *until > now);
-        let until = now + GREETING_LASTS;
+        let until = now + ANNOUNCEMENT_LASTS;
         company.insert(sender.to_owned(), until).is_none()
     }
 
@@ -138,24 +141,24 @@ impl Notifier {
         notice.split('|').next() == Some(self.node.as_str())
     }
 
-    /// Reads a notice; `None` for one of our own. Whatever is not understood is taken for news of everything.
+    /// Reads a notice; `None` for one of our own. Whatever is not understood counts as a change of everything.
     fn read(&self, notice: &str) -> Option<Untold> {
         let mut parts = notice.split('|');
         let sender = parts.next().unwrap_or_default();
         if sender == self.node {
             return None;
         }
-        let letters = parts.next().unwrap_or("tw*");
+        let kinds = parts.next().unwrap_or("tw*");
         let marks = parts.next().unwrap_or_default();
         let is_new = sender.len() == self.node.len() && self.meets(sender);
         Some(Untold {
             is_new,
-            look: Look {
-                turns: letters.contains('t'),
-                work: letters.contains('w'),
+            look: Queues {
+                turns: kinds.contains('t'),
+                work: kinds.contains('w'),
             },
-            greets: letters.contains('g'),
-            rings_all: letters.contains('*'),
+            announces: kinds.contains('g'),
+            rings_all: kinds.contains('*'),
             marks: marks
                 .split(',')
                 .filter_map(|mark| u64::from_str_radix(mark, 16).ok())
@@ -190,11 +193,11 @@ pub(crate) async fn send(notifier: Arc<Notifier>, db: Arc<Db>, channel: String) 
             tracing::debug!(target: "duroxide::providers::postgres", %error, "a notice was not sent, it is sent again");
             tokio::time::sleep(RESEND_AFTER).await;
             notifier.add(|untold| {
-                untold.look = Look::BOTH;
+                untold.look = Queues::BOTH;
                 untold.rings_all = true;
             });
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(NOTIFY_INTERVAL_MIN).await;
     }
 }
 
@@ -205,7 +208,7 @@ pub(crate) async fn listen(
     config: Config,
     tls: Tls,
     channel: String,
-    hear: impl Fn(Look) -> bool,
+    hear: impl Fn(Queues) -> bool,
     ready: oneshot::Sender<()>,
 ) {
     let mut ready = Some(ready);
@@ -214,10 +217,10 @@ pub(crate) async fn listen(
     loop {
         let begun = Instant::now();
         let why = connected(&notifier, &config, &tls, &channel, &hear, &mut ready).await;
-        notifier.wake.set_hears(false);
-        notifier.wake.ring_all();
+        notifier.watches.set_hears(false);
+        notifier.watches.everything_changed();
         drop(ready.take());
-        if !hear(Look::default()) {
+        if !hear(Queues::default()) {
             return;
         }
         if !has_said {
@@ -238,7 +241,7 @@ async fn connected(
     config: &Config,
     tls: &Tls,
     channel: &str,
-    hear: &impl Fn(Look) -> bool,
+    hear: &impl Fn(Queues) -> bool,
     ready: &mut Option<oneshot::Sender<()>>,
 ) -> String {
     let (client, mut connection) = match config.connect(tls.clone()).await {
@@ -249,8 +252,8 @@ async fn connected(
     let listen = format!("LISTEN \"{channel}\"");
     let mut listening = std::pin::pin!(client.batch_execute(&listen));
     let (mut listens, mut hears) = (false, false);
-    let mut greet_at = Instant::now();
-    // A pooler takes the LISTEN and delivers nothing: only who hears its own greeting listens.
+    let mut announce_at = Instant::now();
+    // A pooler takes the LISTEN and delivers nothing: only a process that hears its own announcement listens.
     let mut deaf_at = Instant::now() + Duration::from_secs(3_600);
     loop {
         tokio::select! {
@@ -261,22 +264,22 @@ async fn connected(
                 listens = true;
                 deaf_at = Instant::now() + ECHO_PATIENCE;
             }
-            () = tokio::time::sleep_until(greet_at), if listens => {
-                greet_at = Instant::now() + GREET_EVERY;
-                notifier.add(|untold| untold.greets = true);
+            () = tokio::time::sleep_until(announce_at), if listens => {
+                announce_at = Instant::now() + ANNOUNCE_EVERY;
+                notifier.add(|untold| untold.announces = true);
             }
             () = tokio::time::sleep_until(deaf_at) => {
                 return "notices of its own do not come back; is there a pooler in between?".to_owned();
             }
             message = messages.next() => match message {
                 Some(Ok(AsyncMessage::Notification(notice))) if notifier.is_own(notice.payload()) => {
-                    deaf_at = Instant::now() + GREETING_LASTS;
+                    deaf_at = Instant::now() + ANNOUNCEMENT_LASTS;
                     if !hears {
                         hears = true;
-                        notifier.wake.set_hears(true);
+                        notifier.watches.set_hears(true);
                         // What happened before this moment was not heard.
-                        notifier.wake.ring_all();
-                        hear(Look::BOTH);
+                        notifier.watches.everything_changed();
+                        hear(Queues::BOTH);
                         drop(ready.take());
                     }
                 }
@@ -286,26 +289,27 @@ async fn connected(
                 None => return "the connection was closed".to_owned(),
             },
         }
-        if !hear(Look::default()) {
+        if !hear(Queues::default()) {
             return "the store is closed".to_owned();
         }
     }
 }
 
-fn take(notifier: &Notifier, payload: &str, hear: &impl Fn(Look) -> bool) {
+fn take(notifier: &Notifier, payload: &str, hear: &impl Fn(Queues) -> bool) {
     let Some(heard) = notifier.read(payload) else {
         return;
     };
-    if heard.greets && heard.is_new {
+    if heard.announces && heard.is_new {
         // The new listener missed what was sent before it listened.
         notifier.add(|untold| {
-            untold.look = Look::BOTH;
+            untold.look = Queues::BOTH;
             untold.rings_all = true;
         });
     }
-    match heard.rings_all {
-        true => notifier.wake.ring_all(),
-        false => notifier.wake.heard(&heard.marks),
+    if heard.rings_all {
+        notifier.watches.everything_changed()
+    } else {
+        notifier.watches.heard(&heard.marks)
     }
     hear(heard.look);
 }
@@ -315,44 +319,44 @@ mod tests {
     use super::*;
 
     fn notifier() -> Arc<Notifier> {
-        let wake = Arc::new(Wake::default());
-        wake.set_hears(true);
-        Notifier::new(wake)
+        let watches = Arc::new(Watches::default());
+        watches.set_hears(true);
+        Notifier::new(watches)
     }
 
     #[test]
     fn a_notice_says_what_was_told_and_ones_own_is_not_heard() {
         let (here, there) = (notifier(), notifier());
         let untold = Untold {
-            look: Look::TURNS,
+            look: Queues::TURNS,
             marks: HashSet::from([mark("a"), mark("b")]),
             ..Untold::default()
         };
         let notice = here.written(&untold);
         assert!(here.read(&notice).is_none());
         let heard = there.read(&notice).unwrap();
-        assert_eq!(heard.look, Look::TURNS);
+        assert_eq!(heard.look, Queues::TURNS);
         assert_eq!(heard.marks, untold.marks);
     }
 
     #[test]
     fn who_is_alone_tells_nothing() {
         let (here, there) = (notifier(), notifier());
-        here.tell(Look::BOTH, &["a".to_owned()]);
+        here.tell(Queues::BOTH, &["a".to_owned()]);
         assert!(here.take().is_empty());
-        let greeting = there.written(&Untold {
-            greets: true,
+        let announcement = there.written(&Untold {
+            announces: true,
             ..Untold::default()
         });
-        assert!(here.read(&greeting).unwrap().greets);
-        here.tell(Look::BOTH, &["a".to_owned()]);
+        assert!(here.read(&announcement).unwrap().announces);
+        here.tell(Queues::BOTH, &["a".to_owned()]);
         assert!(!here.take().is_empty());
     }
 
     #[test]
     fn a_notice_written_by_a_person_is_news_of_everything() {
         let heard = notifier().read("look!").unwrap();
-        assert_eq!(heard.look, Look::BOTH);
+        assert_eq!(heard.look, Queues::BOTH);
         assert!(heard.rings_all);
     }
 
@@ -361,7 +365,7 @@ mod tests {
         let here = notifier();
         here.read("0123456789ab|g|");
         let ended: Vec<String> = (0..1_000).map(|n| n.to_string()).collect();
-        here.tell(Look::default(), &ended);
+        here.tell(Queues::default(), &ended);
         let untold = here.take();
         assert!(untold.rings_all && untold.marks.is_empty());
         assert!(here.written(&untold).len() < 8_000);

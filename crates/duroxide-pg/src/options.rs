@@ -4,7 +4,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::schema::DEFAULT_SCHEMA;
+/// The schema, unless another one is named.
+const DEFAULT_SCHEMA: &str = "duroxide";
 
 /// What to do about the schema when a provider is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

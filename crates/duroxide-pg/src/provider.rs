@@ -8,23 +8,24 @@ use async_trait::async_trait;
 use duroxide_core::event::Event;
 use duroxide_core::provider::{
     ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata, InstanceOutcome,
-    InstanceWatch, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
+    InstanceQuery, InstanceWatch, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
     ScheduledActivityIdentifier, SessionFetchConfig, Submission, Submitted, SystemStats, TagFilter,
     TurnClaim, TurnWrites, WorkClaim, WorkItem,
 };
 use tokio_postgres::types::Type;
 
-use crate::args::Call;
+use crate::calls::commit_turn::Commit;
+use crate::calls::enqueue::Ack;
 use crate::codec;
+use crate::connection::call::Call;
+use crate::connection::migrate;
+use crate::connection::schema::Schema;
 use crate::error::{PgError, Result};
 use crate::group::Op;
-use crate::migrate;
-use crate::ops::commit_turn::Commit;
-use crate::ops::enqueue::Ack;
 use crate::options::ProviderConfig;
-use crate::schema::Schema;
-use crate::store::{self, Store};
+use crate::store::Store;
 use crate::text;
+use crate::thread;
 use crate::time::{duration_ms, shown_ms};
 use crate::token;
 
@@ -86,7 +87,7 @@ impl PostgresProvider {
     ///
     /// If the database is out of reach or refuses, or the schema belongs to a newer build.
     pub async fn initialize_schema(&self) -> std::result::Result<(), PgError> {
-        store::prepare(&self.store.db, crate::MigrationPolicy::ApplyAll).await
+        thread::prepare(&self.store.db, crate::MigrationPolicy::ApplyAll).await
     }
 
     /// Removes the schema with everything in it.
@@ -142,13 +143,22 @@ impl PostgresProvider {
         self.store.hold_early(hold);
     }
 
-    pub(crate) fn expected(&self) -> i64 {
-        self.store.db.expected.now()
+    /// For tests: how the server would read a page.
+    ///
+    /// # Errors
+    ///
+    /// If the database is out of reach or refuses.
+    #[doc(hidden)]
+    pub async fn page_plan(
+        &self,
+        query: &InstanceQuery,
+    ) -> std::result::Result<Vec<String>, PgError> {
+        self.store.page_plan(query).await
     }
 }
 
 /// The operation's name is said once, so no error can carry another one's.
-fn named<T>(operation: &str) -> impl FnOnce(Result<T>) -> Answer<T> + '_ {
+pub(crate) fn named<T>(operation: &str) -> impl FnOnce(Result<T>) -> Answer<T> + '_ {
     move |result| result.map_err(|error| error.into_provider_error(operation))
 }
 
@@ -169,7 +179,7 @@ impl Provider for PostgresProvider {
         filter: Option<&DispatcherCapabilityFilter>,
     ) -> Answer<Option<(OrchestrationItem, String, u32)>> {
         let claim = TurnClaim::one(lock_timeout, poll_timeout, filter);
-        let found = named("fetch_orchestration_item")(self.poll_turns(&claim).await)?;
+        let found = named("fetch_orchestration_item")(self.store.fetch_turns(&claim).await)?;
         Ok(found.into_iter().next().map(ClaimedTurn::into_parts))
     }
 
@@ -209,7 +219,7 @@ impl Provider for PostgresProvider {
     }
 
     async fn store_lease(&self, lock_token: &str) -> Answer<()> {
-        named("store_lease")(self.store_turn_lease(lock_token).await)
+        named("store_lease")(self.store.store_turn_lease(lock_token).await)
     }
 
     async fn abandon_orchestration_item(
@@ -218,12 +228,15 @@ impl Provider for PostgresProvider {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Answer<()> {
-        let done = self.abandon_turn(lock_token, delay, ignore_attempt).await;
+        let done = self
+            .store
+            .abandon_turn(lock_token, delay, ignore_attempt)
+            .await;
         named("abandon_orchestration_item")(done)
     }
 
     async fn read(&self, instance: &str) -> Answer<Vec<Event>> {
-        named("read")(self.history(instance, None).await)
+        named("read")(self.store.history(instance, None).await)
     }
 
     async fn read_with_execution(&self, instance: &str, execution_id: u64) -> Answer<Vec<Event>> {
@@ -231,7 +244,7 @@ impl Provider for PostgresProvider {
         if execution_id == 0 {
             return Ok(Vec::new());
         }
-        named("read_with_execution")(self.history(instance, Some(execution_id)).await)
+        named("read_with_execution")(self.store.history(instance, Some(execution_id)).await)
     }
 
     async fn append_with_execution(
@@ -240,7 +253,7 @@ impl Provider for PostgresProvider {
         execution_id: u64,
         new_events: Vec<Event>,
     ) -> Answer<()> {
-        named("append_with_execution")(self.append(instance, execution_id, &new_events).await)
+        named("append_with_execution")(self.store.append(instance, execution_id, &new_events).await)
     }
 
     async fn enqueue_for_worker(&self, item: WorkItem) -> Answer<()> {
@@ -257,7 +270,7 @@ impl Provider for PostgresProvider {
         tag_filter: &TagFilter,
     ) -> Answer<Option<(WorkItem, String, u32)>> {
         let claim = WorkClaim::one(lock_timeout, poll_timeout, session, tag_filter);
-        let found = named("fetch_work_item")(self.poll_work(claim).await)?;
+        let found = named("fetch_work_item")(self.store.fetch_work(claim).await)?;
         Ok(found.into_iter().next().map(ClaimedWork::into_parts))
     }
 
@@ -293,7 +306,7 @@ impl Provider for PostgresProvider {
     ) -> Answer<usize> {
         let owners: Vec<String> = owner_ids.iter().map(|&owner| text::owned(owner)).collect();
         let call = Call::new("renew_sessions")
-            .int(self.expected())
+            .int(self.store.expected())
             .texts(owners.iter().map(String::as_str))
             .int(duration_ms(extend_for))
             .int(duration_ms(idle_timeout));
@@ -302,7 +315,7 @@ impl Provider for PostgresProvider {
     }
 
     async fn cleanup_orphaned_sessions(&self, _idle_timeout: Duration) -> Answer<usize> {
-        let call = Call::new("cleanup_sessions").int(self.expected());
+        let call = Call::new("cleanup_sessions").int(self.store.expected());
         let gone: i64 = named("cleanup_orphaned_sessions")(self.store.one(call).await)?;
         Ok(usize::try_from(gone).unwrap_or(0))
     }
@@ -313,7 +326,7 @@ impl Provider for PostgresProvider {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Answer<()> {
-        let done = self.abandon_work(token, delay, ignore_attempt).await;
+        let done = self.store.abandon_work(token, delay, ignore_attempt).await;
         named("abandon_work_item")(done)
     }
 
@@ -340,7 +353,7 @@ impl Provider for PostgresProvider {
     }
 
     async fn submit(&self, submission: Submission) -> Answer<Submitted> {
-        named("submit")(self.submit_together(&submission).await)
+        named("submit")(self.store.submit_together(&submission).await)
     }
 
     fn submits_in_one_step(&self) -> bool {
@@ -377,35 +390,35 @@ impl Provider for PostgresProvider {
     }
 
     async fn get_kv_value(&self, instance: &str, key: &str) -> Answer<Option<String>> {
-        let found = named("get_kv_value")(self.kv(instance, Some(key)).await)?;
+        let found = named("get_kv_value")(self.store.kv(instance, Some(key)).await)?;
         Ok(found.into_values().next())
     }
 
     async fn get_kv_all_values(&self, instance: &str) -> Answer<HashMap<String, String>> {
-        named("get_kv_all_values")(self.kv(instance, None).await)
+        named("get_kv_all_values")(self.store.kv(instance, None).await)
     }
 
     async fn get_instance_stats(&self, instance: &str) -> Answer<Option<SystemStats>> {
-        named("get_instance_stats")(self.stats(instance).await)
+        named("get_instance_stats")(self.store.stats(instance).await)
     }
 
     async fn clock_ms(&self) -> Answer<Option<u64>> {
-        named("clock_ms")(self.clock().await).map(Some)
+        named("clock_ms")(self.store.clock().await).map(Some)
     }
 
     async fn claim_turns(&self, claim: TurnClaim) -> Answer<Vec<ClaimedTurn>> {
-        named("claim_turns")(self.poll_turns(&claim).await)
+        named("claim_turns")(self.store.fetch_turns(&claim).await)
     }
 
     async fn claim_work(&self, claim: WorkClaim) -> Answer<Vec<ClaimedWork>> {
-        named("claim_work")(self.poll_work(claim).await)
+        named("claim_work")(self.store.fetch_work(claim).await)
     }
 
     async fn lost_work_items(&self, tokens: &[String]) -> Answer<Option<Vec<String>>> {
         if tokens.is_empty() {
             return Ok(Some(Vec::new()));
         }
-        named("lost_work_items")(self.lost_work(tokens).await).map(Some)
+        named("lost_work_items")(self.store.lost_work(tokens).await).map(Some)
     }
 
     async fn activity_claimed(
@@ -436,12 +449,12 @@ impl Provider for PostgresProvider {
         call: u64,
         details: &str,
     ) -> Answer<bool> {
-        let kept = self.heartbeat(token, extend_for, call, details).await;
+        let kept = self.store.heartbeat(token, extend_for, call, details).await;
         named("heartbeat_work_item")(kept)
     }
 
     async fn last_heartbeat(&self, call: &ScheduledActivityIdentifier) -> Answer<Option<String>> {
-        named("last_heartbeat")(self.last_said(call).await)
+        named("last_heartbeat")(self.store.last_said(call).await)
     }
 
     async fn dead_letter_messages(
@@ -450,7 +463,11 @@ impl Provider for PostgresProvider {
         positions: &[usize],
         reason: &str,
     ) -> Answer<bool> {
-        named("dead_letter_messages")(self.set_aside(lock_token, positions, reason).await)?;
+        named("dead_letter_messages")(
+            self.store
+                .dead_letter_claimed(lock_token, positions, reason)
+                .await,
+        )?;
         Ok(true)
     }
 
@@ -460,17 +477,19 @@ impl Provider for PostgresProvider {
         rest: Duration,
         ignore_attempt: bool,
     ) -> Answer<bool> {
-        named("rest_orchestration_item")(self.rest_turn(lock_token, rest, ignore_attempt).await)?;
+        named("rest_orchestration_item")(
+            self.store.rest_turn(lock_token, rest, ignore_attempt).await,
+        )?;
         Ok(true)
     }
 
     async fn dead_letter_work_item(&self, token: &str, reason: &str) -> Answer<bool> {
-        named("dead_letter_work_item")(self.set_aside_activity(token, reason, true).await)?;
+        named("dead_letter_work_item")(self.store.dead_letter_work(token, reason, true).await)?;
         Ok(true)
     }
 
     async fn read_outcome(&self, instance: &str) -> Answer<Option<InstanceOutcome>> {
-        named("read_outcome")(self.outcome(instance).await)
+        named("read_outcome")(self.store.outcome(instance).await)
     }
 
     async fn execution_handler(
@@ -479,6 +498,7 @@ impl Provider for PostgresProvider {
         execution_id: u64,
     ) -> Answer<Option<(String, String)>> {
         let event = self
+            .store
             .first_of(instance, execution_id, "OrchestrationStarted")
             .await;
         let event = named("execution_handler")(event)?;
@@ -486,6 +506,6 @@ impl Provider for PostgresProvider {
     }
 
     fn watch_instance(&self, instance: &str) -> Option<Box<dyn InstanceWatch>> {
-        Some(Box::new(self.store.wake.watch(instance)))
+        Some(Box::new(self.store.watches.watch(instance)))
     }
 }

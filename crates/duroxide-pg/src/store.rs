@@ -1,4 +1,4 @@
-//! The parts of one provider, and the thread they live on. In: requests of any task. Out: answers.
+//! The handle of a store: its parts, and the ways to them. In: requests of any task. Out: answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,26 +7,21 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::args::Call;
-use crate::db::{Db, configured};
+use crate::calls;
+use crate::connection::call::Call;
+use crate::connection::db::Db;
 use crate::error::{PgError, Result};
-use crate::group::{Group, Op, Request, Waiting, Write};
-use crate::look::Look;
-use crate::notify::{self, Notifier};
+use crate::group::{Op, Request, Waiting, Write};
+use crate::notify::Notifier;
 use crate::options::ProviderConfig;
-use crate::schema::Schema;
-use crate::tls::Tls;
-use crate::url;
-use crate::wake::Wake;
-use crate::{migrate, ops};
-
-/// How long opening a store waits for its listener.
-const LISTENER_PATIENCE: Duration = Duration::from_secs(3);
+use crate::queues::Queues;
+use crate::thread::{self, Plan, Shared};
+use crate::watch::Watches;
 
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) db: Arc<Db>,
-    pub(crate) wake: Arc<Wake>,
+    pub(crate) watches: Arc<Watches>,
     pub(crate) notifier: Arc<Notifier>,
     requests: mpsc::UnboundedSender<Request>,
     pub(crate) unknown_instance_grace: Duration,
@@ -34,91 +29,21 @@ pub(crate) struct Store {
 
 impl Store {
     pub(crate) async fn open(config: &ProviderConfig) -> Result<Self> {
-        let schema = Schema::parse(config.schema())?;
-        let env = |name: &str| std::env::var(name).ok();
-        let target = url::parse(&config.database_url, env)?;
-        let tls = Tls::new(&target)?;
-        let options = &config.options;
-        let (listener, listener_tls) = match &options.listener_url {
-            Some(other) => {
-                let other = url::parse(other, env)?;
-                let tls = Tls::new(&other)?;
-                (configured(&other, options), tls)
-            }
-            None => (configured(&target, options), tls.clone()),
-        };
+        let plan = Plan::of(config)?;
         let (requests, inbox) = mpsc::unbounded_channel();
-        let wake = Arc::new(Wake::default());
-        let notifier = Notifier::new(Arc::clone(&wake));
+        let watches = Arc::new(Watches::default());
+        let notifier = Notifier::new(Arc::clone(&watches));
+        let shared = Shared {
+            watches: Arc::clone(&watches),
+            notifier: Arc::clone(&notifier),
+            inbox,
+            requests: requests.downgrade(),
+        };
         let (up, is_up) = oneshot::channel();
-        let parts = (Arc::clone(&wake), Arc::clone(&notifier));
-        let (policy, poll) = (config.migration_policy, options.poll_interval);
-        let listens = options.listen;
-        let (options, channel) = (options.clone(), notify::channel(schema.name()));
-        let group = requests.downgrade();
-        // Whether the store is still open.
-        let hear = move |look: Look| match group.upgrade() {
-            Some(group) => look == Look::default() || group.send(Request::Look(look)).is_ok(),
-            None => false,
-        };
-        let thread = move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build();
-            let runtime = match runtime {
-                Ok(runtime) => runtime,
-                Err(error) => {
-                    let why = error.to_string();
-                    let _ = up.send(Err(PgError::OutOfReach { why }));
-                    return;
-                }
-            };
-            let io = runtime.handle().clone();
-            runtime.block_on(async move {
-                let db = match Db::new(&target, tls, schema, &options, io) {
-                    Ok(db) => Arc::new(db),
-                    Err(error) => return drop(up.send(Err(error))),
-                };
-                if let Err(error) = prepare(&db, policy).await {
-                    return drop(up.send(Err(error)));
-                }
-                db.opened();
-                let (wake, notifier) = parts;
-                tokio::spawn(notify::send(
-                    Arc::clone(&notifier),
-                    Arc::clone(&db),
-                    channel.clone(),
-                ));
-                if listens {
-                    let (ready, is_ready) = oneshot::channel();
-                    let hearer = Arc::clone(&notifier);
-                    tokio::spawn(notify::listen(
-                        hearer,
-                        listener,
-                        listener_tls,
-                        channel,
-                        hear,
-                        ready,
-                    ));
-                    // A server that says nothing is waited for elsewhere.
-                    let _ = tokio::time::timeout(LISTENER_PATIENCE, is_ready).await;
-                }
-                let collecting = Group::new(Arc::clone(&db), wake, notifier, inbox, poll);
-                if up.send(Ok(Arc::clone(&db))).is_ok() {
-                    collecting.run().await;
-                }
-                db.close();
-            });
-        };
-        std::thread::Builder::new()
-            .name("duroxide-pg".to_owned())
-            .spawn(thread)
-            .map_err(|error| PgError::OutOfReach {
-                why: error.to_string(),
-            })?;
+        thread::spawn(plan, shared, up)?;
         Ok(Self {
             db: is_up.await.map_err(|_| PgError::Closed)??,
-            wake,
+            watches,
             notifier,
             requests,
             unknown_instance_grace: config.options.unknown_instance_grace,
@@ -133,9 +58,9 @@ impl Store {
 
     pub(crate) async fn claim_turns(
         &self,
-        ask: Arc<ops::claim_turns::Ask>,
+        ask: Arc<calls::claim_turns::Ask>,
         deadline: Option<Instant>,
-    ) -> Result<Vec<ops::claim_turns::RawTurn>> {
+    ) -> Result<Vec<calls::claim_turns::RawTurn>> {
         let (reply, answer) = oneshot::channel();
         self.request(Request::Turns(Waiting {
             max: ask.max,
@@ -148,9 +73,9 @@ impl Store {
 
     pub(crate) async fn claim_work(
         &self,
-        ask: Arc<ops::claim_work::Ask>,
+        ask: Arc<calls::claim_work::Ask>,
         deadline: Option<Instant>,
-    ) -> Result<Vec<ops::claim_work::RawWork>> {
+    ) -> Result<Vec<calls::claim_work::RawWork>> {
         let (reply, answer) = oneshot::channel();
         self.request(Request::Work(Waiting {
             max: ask.max,
@@ -174,19 +99,24 @@ impl Store {
         let _ = self.requests.send(Request::Hold(hold));
     }
 
+    /// What the server's clock is expected to say.
+    pub(crate) fn expected(&self) -> i64 {
+        self.db.expected.now()
+    }
+
     fn request(&self, request: Request) -> Result<()> {
         self.requests.send(request).map_err(|_| PgError::Closed)
     }
 
     /// Something was written outside the group; claims here and elsewhere look again.
-    pub(crate) fn look(&self, look: Look, ended: &[String]) {
+    pub(crate) fn look(&self, queues: Queues, ended: &[String]) {
         // A failed send: the store is closing.
-        let _ = self.requests.send(Request::Look(look));
-        self.notifier.tell(look, ended);
+        let _ = self.requests.send(Request::Look(queues));
+        self.notifier.tell(queues, ended);
     }
 
-    /// Gives a turn back, uncounted, without anybody waiting for it.
-    pub(crate) fn give_back(&self, turn: ops::claim_turns::RawTurn) {
+    /// Gives a turn back, uncounted; the caller does not wait for that.
+    pub(crate) fn give_back(&self, turn: calls::claim_turns::RawTurn) {
         // A failed send: the store is closing, and the lease lapses.
         let _ = self.requests.send(Request::GiveBack(turn));
     }
@@ -203,11 +133,4 @@ impl Store {
         })?;
         Ok(row.try_get(0)?)
     }
-}
-
-/// Brings the schema to the version of this build, or checks that it has it.
-pub(crate) async fn prepare(db: &Db, policy: crate::MigrationPolicy) -> Result<()> {
-    let mut client = db.exchanger().await?;
-    let client: &mut tokio_postgres::Client = &mut client;
-    migrate::run(client, &db.schema, policy).await
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::calls::claim_turns::Claimed;
 use crate::error::Result;
-use crate::ops::claim_turns::Claimed;
 
 /// How many claims of one kind ride along with one exchange; the others come with the next.
 const RIDERS_MAX: usize = 8;
@@ -48,7 +48,7 @@ impl<A, T> Waiter<A, T> {
 
     /// Whether it knows all news and nothing is due for it: for all this process knows, nothing waits for it in the
     /// store.
-    fn rests(&self, news: u64, now: Instant) -> bool {
+    fn is_idle(&self, news: u64, now: Instant) -> bool {
         self.knows >= news && self.due.is_none_or(|at| at > now)
     }
 }
@@ -57,8 +57,8 @@ impl<A, T> Waiter<A, T> {
 pub(super) struct Chosen<A> {
     pub(super) id: u64,
     pub(super) ask: Arc<A>,
-    /// Whether it rested until now, and when something becomes claimable for it then.
-    pub(super) rests: Option<Option<Instant>>,
+    /// Whether it was idle until now, and when something becomes claimable for it then.
+    pub(super) idle: Option<Option<Instant>>,
 }
 
 /// What a claim that took all there was left behind: the next one like it need not ask for that again.
@@ -74,13 +74,13 @@ pub(crate) trait Comparable {
     fn covers(&self, other: &Self) -> bool;
 }
 
-impl Comparable for crate::ops::claim_turns::Ask {
+impl Comparable for crate::calls::claim_turns::Ask {
     fn covers(&self, other: &Self) -> bool {
         self.covers(other)
     }
 }
 
-impl Comparable for crate::ops::claim_work::Ask {
+impl Comparable for crate::calls::claim_work::Ask {
     fn covers(&self, other: &Self) -> bool {
         self.covers(other)
     }
@@ -135,8 +135,8 @@ impl<A: Comparable, T> Claims<A, T> {
     /// When a claim becomes due or gives up. While no exchange can begin, `is_busy`, nothing can be done about what is
     /// due.
     pub(super) fn wakes_at(&self, is_busy: bool) -> Option<Instant> {
-        let resting = self.waiting.iter().filter(|waiter| !waiter.is_out);
-        resting
+        let not_out = self.waiting.iter().filter(|waiter| !waiter.is_out);
+        not_out
             .flat_map(|waiter| [waiter.due.filter(|_| !is_busy), waiter.gives_up_at()])
             .flatten()
             .min()
@@ -155,49 +155,45 @@ impl<A: Comparable, T> Claims<A, T> {
         }
     }
 
-    /// The claims to try now; all that rest, if the exchange itself brings something.
+    /// The claims to try now; the idle ones too, if the exchange itself brings something.
     pub(super) fn choose(&mut self, now: Instant, brings: bool) -> Vec<Chosen<A>> {
         let news = self.news;
         self.waiting
             .iter_mut()
-            .filter(|waiter| !waiter.is_out && (brings || !waiter.rests(news, now)))
+            .filter(|waiter| !waiter.is_out && (brings || !waiter.is_idle(news, now)))
             .take(RIDERS_MAX)
             .map(|waiter| {
-                let rests = waiter.rests(news, now).then_some(waiter.due);
+                let idle = waiter.is_idle(news, now).then_some(waiter.due);
                 waiter.is_out = true;
                 waiter.knows = news;
                 waiter.due = None;
                 Chosen {
                     id: waiter.id,
                     ask: Arc::clone(&waiter.claim.ask),
-                    rests,
+                    idle,
                 }
             })
             .collect()
     }
 
-    /// A claim that rests and knows all news: for all this process knows, nothing waits in the store.
-    pub(super) fn resting(
-        &self,
-        now: Instant,
-        permits: impl Fn(&A) -> bool,
-    ) -> Option<(u64, Arc<A>)> {
-        let rests = |waiter: &&Waiter<A, T>| {
+    /// A claim that is idle: it knows all news, and for all this process knows nothing waits for it in the store.
+    pub(super) fn idle(&self, now: Instant, permits: impl Fn(&A) -> bool) -> Option<(u64, Arc<A>)> {
+        let is_idle = |waiter: &&Waiter<A, T>| {
             let waits = waiter.claim.deadline.is_some() && !waiter.claim.reply.is_closed();
-            let rests = !waiter.is_out && waiter.rests(self.news, now);
-            waits && rests && permits(&waiter.claim.ask)
+            let is_idle = !waiter.is_out && waiter.is_idle(self.news, now);
+            waits && is_idle && permits(&waiter.claim.ask)
         };
-        let waiter = self.waiting.iter().find(rests)?;
+        let waiter = self.waiting.iter().find(is_idle)?;
         Some((waiter.id, Arc::clone(&waiter.claim.ask)))
     }
 
-    /// Answers a claim that rests. Gives back what its caller no longer takes.
+    /// Answers an idle claim. Gives back what its caller no longer takes.
     pub(super) fn hand_out(&mut self, id: u64, found: Vec<T>) -> Vec<T> {
         let Some(place) = self.waiting.iter().position(|waiter| waiter.id == id) else {
             return found;
         };
         let waiter = self.waiting.swap_remove(place);
-        // The next one like it knows what this one knew, and rests: if it had to ask first, nothing could be handed to
+        // The next one like it knows what this one knew, and is idle: if it had to ask first, nothing could be handed to
         // it early.
         self.swept = Some(Swept {
             ask: Arc::clone(&waiter.claim.ask),
@@ -295,27 +291,27 @@ mod tests {
         }
     }
 
-    fn rests(claims: &Claims<Anything, u32>, now: Instant) -> Option<u64> {
-        claims.resting(now, |_| true).map(|(id, _)| id)
+    fn idle(claims: &Claims<Anything, u32>, now: Instant) -> Option<u64> {
+        claims.idle(now, |_| true).map(|(id, _)| id)
     }
 
     #[test]
-    fn the_claim_after_one_that_was_handed_something_early_rests_too() {
+    fn the_claim_after_one_that_was_handed_something_early_is_idle_too() {
         let now = Instant::now();
         let mut claims = Claims::default();
         claims.wait(claim(now));
-        assert_eq!(rests(&claims, now), None, "it was not tried yet");
+        assert_eq!(idle(&claims, now), None, "it was not tried yet");
         for chosen in claims.choose(now, false) {
             claims.answer(chosen.id, Ok(Claimed::new()), false, drop);
         }
-        let first = rests(&claims, now).expect("it found nothing, and rests");
+        let first = idle(&claims, now).expect("it found nothing, and is idle");
         assert_eq!(claims.hand_out(first, vec![7]), [0; 0]);
         claims.wait(claim(now));
         assert!(
-            rests(&claims, now).is_some(),
+            idle(&claims, now).is_some(),
             "for all it knows, nothing waits"
         );
         claims.news();
-        assert_eq!(rests(&claims, now), None, "something may have come");
+        assert_eq!(idle(&claims, now), None, "something may have come");
     }
 }

@@ -6,10 +6,10 @@ use uuid::Uuid;
 
 use super::Write;
 use super::loan::Lent;
+use crate::calls::claim_turns::{Claimed, RawTurn};
+use crate::calls::claim_work::RawWork;
 use crate::error::Result;
-use crate::look::Look;
-use crate::ops::claim_turns::{Claimed, RawTurn};
-use crate::ops::claim_work::RawWork;
+use crate::queues::Queues;
 
 /// What an exchange did.
 #[derive(Default)]
@@ -17,9 +17,9 @@ pub(super) struct Done {
     /// Writes that were held up by others and come again.
     pub(super) again: Vec<Write>,
     /// What the writes made claimable.
-    pub(super) brought: Look,
+    pub(super) brought: Queues,
     /// Whether turns left messages behind that came while they ran.
-    pub(super) left_behind: Look,
+    pub(super) left_behind: Queues,
     pub(super) turns: Vec<(u64, Result<Claimed<RawTurn>>)>,
     pub(super) work: Vec<(u64, Result<Claimed<RawWork>>)>,
     /// Activities that were leased when they were written.

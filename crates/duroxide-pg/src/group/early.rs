@@ -11,37 +11,48 @@
 //! # States
 //!
 //! ```text
-//!              a claim rests                    the turn is committed
-//!  Proposed ─────────────────► Out ─────────────────────────────────────────► Op::Early
-//!     │                         │  it takes long, or is renewed or given back
-//!     │ no claim rests          └───────────────────────────────────────────► Op::Lease
-//!     └─────────────────────────────────────────────────────────────────────► an ordinary write
+//!            an idle claim takes it             the turn is committed
+//!  Waiting ────────────────────────► InFlight ────────────────────────────────► Op::Early
+//!     │                                 │  it takes long, or is renewed or given back
+//!     │ no claim is idle                └─────────────────────────────────────► Op::Lease
+//!     └───────────────────────────────────────────────────────────────────────► an ordinary write
 //! ```
 //!
-//! - **Proposed**: the result of an activity or a start has come, and nothing else is to be written about its instance.
-//! - **Out**: a dispatcher works on the turn. Nothing of it is stored: not the message, not the lease. What comes for
-//!   the instance meanwhile waits behind the turn.
-//! - **[`Op::Early`]**: message, claim and turn are stored in one transaction. The server checks that the instance
-//!   stands as the node took it to (`0018_early.sql`): no inbox, the same life, execution and last event, the activity
-//!   still leased to its worker.
+//! - **Waiting** ([`Proposal`]): the result of an activity or a start has come, and nothing else is to be written about
+//!   its instance.
+//! - **InFlight** ([`EarlyTurn`]): a dispatcher works on the turn. Nothing of it is stored: not the message, not the
+//!   lease. What comes for the instance meanwhile waits behind the turn.
+//! - **[`Op::Early`]**: message, claim and turn are stored in one transaction. The server checks that the instance has
+//!   not changed (`0018_early.sql`): no inbox, the same incarnation, execution and last event, the activity still leased
+//!   to its worker.
 //! - **[`Op::Lease`]**: message and lease are stored, as if the turn had been claimed by its token. Its commit comes
 //!   later, like any other.
 //!
 //! # What goes wrong
 //!
-//! - **The instance stands otherwise**, because another node or client was quicker: the transaction is taken back as a
-//!   whole. The message is stored as any other; the turn is answered as one that lost its lease, and decided anew from
-//!   the record. For a while nothing is handed out early, for longer each time.
+//! - **The instance has changed**: another node or client wrote first. The server rolls the transaction back as a whole.
+//!   The message is stored as any other; the turn is answered as one that lost its lease, and decided anew from the
+//!   history. For a while nothing is handed out early, for longer each time.
 //! - **The turn wants to do more than decide**: run an effect in place, or ask the store. Then the engine has its lease
 //!   stored first (`Provider::store_lease`), and a turn that cannot be stored does nothing.
 //! - **The turn is committed while its lease is on its way.** The commit waits for that.
-//! - **The process dies.** Nothing is stored: the activity is run again when its lease has run out, and who started the
-//!   instance has no answer. A turn that ends its process must be counted before it is tried again, so only results of
-//!   first attempts go this way, and starts not for [`CAUTION`] after a process began to claim turns beside others that
-//!   may have ended uncleanly (table `openings`, see `opening.rs`).
-//! - **The answer of the server is lost.** As with any commit: those who wait are told that it may have happened.
-//! - **There is more to do than this process does.** Then its claims do not rest, and nothing is handed out early: what
+//! - **The process dies.** Nothing is stored: the activity is run again when its lease has run out, and the caller that
+//!   started the instance gets no answer and may repeat the start. A turn that ends its process must be counted before
+//!   it is tried again, so only results of first attempts go this way, and starts not for [`CAUTION`] after a process
+//!   began to claim turns beside others that may have ended uncleanly (table `openings`, see `opening.rs`).
+//! - **The answer of the server is lost.** As with any commit: the callers are told that it may have happened.
+//! - **There is more to do than this process does.** Then its claims are not idle, and nothing is handed out early: what
 //!   has waited longer comes first.
+//!
+//! # Time limits
+//!
+//! - [`HOLD`], 20 ms: a turn in flight for longer gets its message and its lease stored.
+//! - [`CLAIM_PATIENCE`], 1 ms: how long an exchange waits for a claim that takes a waiting turn.
+//! - [`RETURN`], 100 ms: how long after a claim the next one of the same dispatcher is expected; without one, nothing is
+//!   kept for early turns.
+//! - [`BACK_OFF_FIRST`] to [`BACK_OFF_MAX`], 50 ms to 10 s: how long nothing is handed out early after a refusal or a
+//!   slow turn.
+//! - [`CAUTION`], 60 s: see "The process dies".
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -53,27 +64,28 @@ use uuid::Uuid;
 
 use super::familiar::Familiar;
 use super::{Op, Write};
+use crate::calls::claim_turns::{Ask, Known, RawTurn};
+use crate::calls::commit_turn::Commit;
+use crate::calls::enqueue::Assumed;
 use crate::codec::NewMessage;
-use crate::ops::claim_turns::{Ask, Known, RawTurn};
-use crate::ops::commit_turn::Commit;
-use crate::ops::enqueue::Assumed;
 use crate::text;
 
 /// How long a turn is waited for before its message and its lease are stored.
 const HOLD: Duration = Duration::from_millis(20);
 /// How long an exchange waits for a claim that takes what could be handed out early.
-const PATIENCE: Duration = Duration::from_millis(1);
+const CLAIM_PATIENCE: Duration = Duration::from_millis(1);
 /// How long after the end of a claim the next one of the same dispatcher is expected.
 const RETURN: Duration = Duration::from_millis(100);
 /// How long starts are not handed out early beside nodes that may have ended uncleanly.
 pub(super) const CAUTION: Duration = Duration::from_secs(60);
 /// For how long nothing is handed out early after it went wrong: at first, and at most.
-const REST: Duration = Duration::from_millis(50);
-const REST_MAX: Duration = Duration::from_secs(10);
+const BACK_OFF_FIRST: Duration = Duration::from_millis(50);
+const BACK_OFF_MAX: Duration = Duration::from_secs(10);
 /// How large the messages of one turn become at most.
 const CAUSES_BYTES_MAX: usize = 1024 * 1024;
 /// How many turns are proposed at most, and up to how many writes that wait.
 const PROPOSED_MAX: usize = 512;
+
 /// A turn that was handed out, and what it decides on.
 #[derive(Debug)]
 pub(crate) struct EarlyTurn {
@@ -98,7 +110,7 @@ impl EarlyTurn {
         bytes_of(&self.causes)
     }
 
-    /// What its node takes for granted.
+    /// How the instance must stand for the server to accept the turn.
     pub(in crate::group) fn assumed(&self) -> Option<Assumed<'_>> {
         let opens = self.causes.first().and_then(|it| message_of(&it.op))?;
         Some(Assumed {
@@ -130,7 +142,7 @@ impl Proposal {
     }
 }
 
-/// Who waits until a lease is stored.
+/// What waits until a lease is stored.
 #[derive(Debug, Default)]
 struct Parked {
     told: Vec<oneshot::Sender<bool>>,
@@ -150,10 +162,10 @@ pub(super) struct Early {
     pub(super) familiar: Familiar,
     /// From when on starts may be handed out early; `None` while that is not known.
     starts_from: Option<Instant>,
-    /// When somebody came last who takes turns early, or was handed some.
+    /// When the last claim came that accepts early turns, or was handed some.
     served_at: Instant,
-    rests_until: Instant,
-    rest: Duration,
+    backs_off_until: Instant,
+    back_off: Duration,
     hold: Duration,
 }
 
@@ -168,13 +180,13 @@ impl Early {
             familiar: Familiar::default(),
             starts_from: None,
             served_at: Instant::now(),
-            rests_until: Instant::now(),
-            rest: REST,
+            backs_off_until: Instant::now(),
+            back_off: BACK_OFF_FIRST,
             hold: HOLD,
         }
     }
 
-    /// Somebody came who takes turns early.
+    /// A claim that accepts early turns has arrived.
     pub(super) fn claimed(&mut self, now: Instant) {
         self.served_at = now;
     }
@@ -184,7 +196,7 @@ impl Early {
         self.starts_from = Some(from);
     }
 
-    /// Whether somebody waits for turns, or may be expected back.
+    /// Whether such a claim waits or is expected within [`RETURN`].
     fn is_served(&self, waits: bool, now: Instant) -> bool {
         waits || now < self.served_at + RETURN
     }
@@ -224,9 +236,10 @@ impl Early {
         }
         if let Some(proposal) = self.proposed.iter_mut().find(|it| it.instance == instance) {
             let is_room = proposal.has_room() && proposal.behind.is_empty();
-            match may_cause && is_room && matches!(write.op, Op::Ack(_)) {
-                true => proposal.causes.push(write),
-                false => proposal.behind.push(write),
+            if may_cause && is_room && matches!(write.op, Op::Ack(_)) {
+                proposal.causes.push(write)
+            } else {
+                proposal.behind.push(write)
             }
             return None;
         }
@@ -235,7 +248,7 @@ impl Early {
                 .iter()
                 .any(|it| it.op.instances().contains(&instance))
         };
-        let is_time = now >= self.rests_until && self.is_served(waits, now);
+        let is_time = now >= self.backs_off_until && self.is_served(waits, now);
         let is_room = self.proposed.len() < PROPOSED_MAX && queued.len() < PROPOSED_MAX;
         if !may_cause || !is_time || !is_room || !is_first() {
             return Some(write);
@@ -268,13 +281,15 @@ impl Early {
         !self.proposed.is_empty()
     }
 
-    /// Until when the next exchange waits for somebody who takes what is proposed.
+    /// Until when the next exchange waits for a claim that takes what is proposed.
     pub(super) fn waits_until(&self, now: Instant) -> Option<Instant> {
-        let until = self.has_proposals().then(|| self.proposed_at + PATIENCE)?;
+        let until = self
+            .has_proposals()
+            .then(|| self.proposed_at + CLAIM_PATIENCE)?;
         (until > now).then_some(until)
     }
 
-    /// Turns for a claim that rests, at most as many as it wants. What this claimer cannot take goes to `writes`.
+    /// Turns for an idle claim, at most as many as it wants. What this claimer cannot take goes to `writes`.
     pub(super) fn hand_out(
         &mut self,
         ask: &Ask,
@@ -344,7 +359,7 @@ impl Early {
         })
     }
 
-    /// What was proposed and nobody could take: ordinary writes.
+    /// What was proposed and no claim took: ordinary writes.
     pub(super) fn withdraw(&mut self) -> impl Iterator<Item = Write> {
         let proposed = self.proposed.drain(..);
         proposed.flat_map(|it| it.causes.into_iter().chain(it.behind))
@@ -374,7 +389,7 @@ impl Early {
         };
         self.leasing.insert(token, Parked::default());
         let behind = std::mem::take(&mut turn.behind);
-        // Nobody waits for the lease itself.
+        // No caller waits for the lease itself.
         let (reply, _) = oneshot::channel();
         let op = Op::Lease(Box::new(turn));
         std::iter::once(Write { op, reply }).chain(behind).collect()
@@ -390,7 +405,7 @@ impl Early {
             .map(|it| it.token)
             .collect();
         if !over.is_empty() {
-            self.rest(now);
+            self.back_off(now);
         }
         over.into_iter()
             .flat_map(|token| self.lease(token))
@@ -422,7 +437,7 @@ impl Early {
         self.tokens.contains_key(&token) || self.leasing.contains_key(&token)
     }
 
-    /// These leases are stored, or lost, or nobody knows: what waited for that.
+    /// The exchange settled these leases (`false` if lost or unknown): releases what waited for them.
     pub(super) fn leased(&mut self, leases: &[(Uuid, bool)]) -> Vec<Write> {
         let mut writes = Vec::new();
         for (token, is_stored) in leases {
@@ -439,18 +454,18 @@ impl Early {
     }
 
     /// Something that was handed out early could not be stored so, or took long.
-    pub(super) fn rest(&mut self, now: Instant) {
-        self.rests_until = now + self.rest;
-        self.rest = (self.rest * 2).min(REST_MAX);
+    pub(super) fn back_off(&mut self, now: Instant) {
+        self.backs_off_until = now + self.back_off;
+        self.back_off = (self.back_off * 2).min(BACK_OFF_MAX);
     }
 
     /// Something that was handed out early was stored so.
     pub(super) fn went_well(&mut self) {
-        self.rest = (self.rest - self.rest / 16).max(REST);
+        self.back_off = (self.back_off - self.back_off / 16).max(BACK_OFF_FIRST);
     }
 
-    pub(super) fn rests(&self, now: Instant) -> bool {
-        now < self.rests_until
+    pub(super) fn backs_off(&self, now: Instant) -> bool {
+        now < self.backs_off_until
     }
 }
 

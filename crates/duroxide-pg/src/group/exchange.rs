@@ -7,67 +7,70 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use deadpool_postgres::Object;
-use duroxide_core::provider::InstanceOutcome;
 use duroxide_core::provider::rules::Refusal;
 use tokio::time::Instant;
-use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 
+use super::answers::Rows;
 use super::batch::{Batch, Part};
 use super::done::Done;
-use super::verdicts::{End, found, lost, read_commit, verdicts};
+use super::settle::settle;
 use super::{Op, Write, plain};
-use crate::db::{Db, forget_statements};
+use crate::calls::claim_turns::Claimed;
+use crate::calls::commit_turn::Commit;
+use crate::connection::db::{Db, forget_statements};
 use crate::error::PgError;
-use crate::look::Look;
-use crate::ops::claim_turns::{self, Claimed};
-use crate::ops::claim_work;
-use crate::ops::commit_turn::Commit;
-use crate::text;
+use crate::queues::Queues;
 use crate::time::shown_ms;
-use crate::wake::{News, Wake};
+use crate::watch::Watches;
 
-/// How the server tells that a turn cannot be stored with what it was decided on (`0018_early.sql`).
-const NOT_EARLY: &str = "DX002";
+/// The code with which the server refuses an early turn (`0018_early.sql`).
+const EARLY_REFUSED: &str = "DX002";
 
-pub(super) async fn run(db: Arc<Db>, wake: Arc<Wake>, batch: Batch) -> Done {
+pub(super) async fn run(db: Arc<Db>, watches: Arc<Watches>, batch: Batch) -> Done {
     let looks = !batch.turns.is_empty() || (!batch.work.is_empty() && batch.loans.is_empty());
     let begun = Instant::now();
-    let mut done = exchange(db, wake, batch).await;
+    let mut done = exchange(db, watches, batch).await;
     done.looked_for = looks.then(|| begun.elapsed());
     done
 }
 
-async fn exchange(db: Arc<Db>, wake: Arc<Wake>, batch: Batch) -> Done {
+async fn exchange(db: Arc<Db>, watches: Arc<Watches>, batch: Batch) -> Done {
     match attempt(&db, &batch).await {
-        Ok((answers, asked)) => settle(&db, &wake, batch, &answers, asked),
-        Err(Trouble::Early(_, others)) if batch.is_strict() => undo_early(batch, &others),
-        Err(Trouble::InTheWay(_) | Trouble::Some) if batch.is_strict() => undo_early(batch, &[]),
-        Err(Trouble::All(error) | Trouble::InTheWay(error)) if batch.size() <= 1 => {
+        Ok((rows, asked)) => settle(&db, &watches, batch, &rows, asked),
+        Err(ExchangeError::EarlyRefused(_, others)) if batch.is_strict() => {
+            undo_early(batch, &others)
+        }
+        Err(ExchangeError::RowLocked(_) | ExchangeError::OnePart) if batch.is_strict() => {
+            undo_early(batch, &[])
+        }
+        Err(ExchangeError::Whole(error) | ExchangeError::RowLocked(error)) if batch.size() <= 1 => {
             fail(batch, &error)
         }
-        Err(Trouble::All(error) | Trouble::Early(error, _)) => fail(batch, &error),
-        Err(Trouble::InTheWay(_) | Trouble::Some) => one_by_one(&db, &wake, batch).await,
+        Err(ExchangeError::Whole(error) | ExchangeError::EarlyRefused(error, _)) => {
+            fail(batch, &error)
+        }
+        Err(ExchangeError::RowLocked(_) | ExchangeError::OnePart) => {
+            one_by_one(&db, &watches, batch).await
+        }
     }
 }
 
 /// Why an exchange did not take place.
-enum Trouble {
+enum ExchangeError {
     /// For a reason that holds for each of its parts.
-    All(PgError),
+    Whole(PgError),
     /// One of several parts broke.
-    Some,
+    OnePart,
     /// Another transaction held a row for too long that one of the parts needs.
-    InTheWay(PgError),
-    /// An instance does not stand as its node took it to; which ones, if that is known.
-    Early(PgError, Vec<String>),
+    RowLocked(PgError),
+    /// An early turn was refused because its instance has changed; the instances, if the server named them.
+    EarlyRefused(PgError, Vec<String>),
 }
 
-type Answers = Vec<(Part, Vec<Row>)>;
-
-/// Answers, and when the server was asked for them.
-async fn attempt(db: &Db, batch: &Batch) -> std::result::Result<(Answers, Instant), Trouble> {
-    let client = db.exchanger().await.map_err(Trouble::All)?;
+/// The rows of its calls, and when the server was asked for them.
+async fn attempt(db: &Db, batch: &Batch) -> std::result::Result<(Rows, Instant), ExchangeError> {
+    let client = db.exchanger().await.map_err(ExchangeError::Whole)?;
     let mut tries = 0;
     let mut is_plain = true;
     loop {
@@ -81,15 +84,15 @@ async fn attempt(db: &Db, batch: &Batch) -> std::result::Result<(Answers, Instan
             Some(answered) => answered,
             None => {
                 drop(Object::take(client));
-                return Err(Trouble::All(db.silent()));
+                return Err(ExchangeError::Whole(db.silent()));
             }
         };
         let error = match answered {
             Ok(rows) => {
-                let answers: Answers = parts.into_iter().zip(rows).collect();
-                is_plain = plain::is_done(&answers);
+                let rows: Rows = parts.into_iter().zip(rows).collect();
+                is_plain = plain::is_done(&rows);
                 if is_plain {
-                    return Ok((answers, asked));
+                    return Ok((rows, asked));
                 }
                 continue;
             }
@@ -102,13 +105,19 @@ async fn attempt(db: &Db, batch: &Batch) -> std::result::Result<(Answers, Instan
             }
             continue;
         }
-        if error.code().is_some_and(|code| code.code() == NOT_EARLY) {
+        if error
+            .code()
+            .is_some_and(|code| code.code() == EARLY_REFUSED)
+        {
             let detail = error.as_db_error().and_then(|told| told.detail());
             let others = detail.and_then(|json| serde_json::from_str(json).ok());
-            return Err(Trouble::Early(error.into(), others.unwrap_or_default()));
+            return Err(ExchangeError::EarlyRefused(
+                error.into(),
+                others.unwrap_or_default(),
+            ));
         }
         if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) {
-            return Err(Trouble::InTheWay(error.into()));
+            return Err(ExchangeError::RowLocked(error.into()));
         }
         let duplicate = error.code() == Some(&SqlState::UNIQUE_VIOLATION);
         let error = PgError::from(error);
@@ -117,13 +126,13 @@ async fn attempt(db: &Db, batch: &Batch) -> std::result::Result<(Answers, Instan
             PgError::OutOfReach { .. } | PgError::GaveUp { .. } | PgError::Closed
         );
         if !is_about_all && (batch.size() > 1 || batch.is_strict()) {
-            return Err(Trouble::Some);
+            return Err(ExchangeError::OnePart);
         }
         let error = match (duplicate, batch.commits().first()) {
             (true, Some(commit)) => recorded_event(db, commit).await.unwrap_or(error),
             _ => error,
         };
-        return Err(Trouble::All(error));
+        return Err(ExchangeError::Whole(error));
     }
 }
 
@@ -155,7 +164,7 @@ async fn recorded_event(db: &Db, commit: &Commit) -> Option<PgError> {
     }))
 }
 
-async fn one_by_one(db: &Arc<Db>, wake: &Arc<Wake>, batch: Batch) -> Done {
+async fn one_by_one(db: &Arc<Db>, watches: &Arc<Watches>, batch: Batch) -> Done {
     let mut done = Done::default();
     // Instances that another transaction holds: their writes are sent again later, and the exchange does not wait for
     // each in turn.
@@ -170,15 +179,17 @@ async fn one_by_one(db: &Arc<Db>, wake: &Arc<Wake>, batch: Batch) -> Done {
         let touched: Vec<String> = touched.into_iter().map(str::to_owned).collect();
         let alone = Batch::alone(write);
         let one = match attempt(db, &alone).await {
-            Ok((answers, asked)) => settle(db, wake, alone, &answers, asked),
-            Err(Trouble::All(error) | Trouble::Early(error, _)) => fail(alone, &error),
-            Err(Trouble::InTheWay(error)) => {
+            Ok((rows, asked)) => settle(db, watches, alone, &rows, asked),
+            Err(ExchangeError::Whole(error) | ExchangeError::EarlyRefused(error, _)) => {
+                fail(alone, &error)
+            }
+            Err(ExchangeError::RowLocked(error)) => {
                 for instance in touched {
                     held.insert(instance, error.again());
                 }
                 fail(alone, &error)
             }
-            Err(Trouble::Some) => Done::default(),
+            Err(ExchangeError::OnePart) => Done::default(),
         };
         done.again.extend(one.again);
         done.ended.extend(one.ended);
@@ -203,8 +214,8 @@ fn nothing_yet<T>() -> Claimed<T> {
     }
 }
 
-fn or(one: Look, other: Look) -> Look {
-    Look {
+fn or(one: Queues, other: Queues) -> Queues {
+    Queues {
         turns: one.turns || other.turns,
         work: one.work || other.work,
     }
@@ -264,167 +275,4 @@ fn fail(batch: Batch, error: &PgError) -> Done {
         done.work.push((rider.id, Err(error.again())));
     }
     done
-}
-
-/// Reads what was answered, tells those who follow instances, and answers those who wait.
-fn settle(
-    db: &Db,
-    wake: &Wake,
-    batch: Batch,
-    answers: &[(Part, Vec<Row>)],
-    asked: Instant,
-) -> Done {
-    let mut done = Done {
-        brought: batch.brings(),
-        ..Done::default()
-    };
-    let mut commits = Vec::new();
-    let mut acks = Vec::new();
-    let mut renewed_turns = Vec::new();
-    let mut renewed_work = Vec::new();
-    let mut ends = Vec::new();
-    let mut begun = Vec::new();
-    for (part, rows) in answers {
-        match part {
-            Part::Silent => {}
-            Part::Plain => {
-                ends.extend(plain::end(rows));
-                told(db, plain::now(rows), asked);
-                done.lent.extend(batch.plain_loan(rows));
-            }
-            Part::Commits => {
-                for row in rows {
-                    read_commit(row, &mut commits, &mut ends, &mut done);
-                }
-            }
-            Part::Messages => {
-                begun.extend(rows.iter().filter_map(|row| row.try_get::<_, i32>(0).ok()));
-            }
-            Part::Acks => acks = verdicts(rows),
-            Part::RenewTurns => renewed_turns = verdicts(rows),
-            Part::RenewWork => renewed_work = verdicts(rows),
-            Part::ClaimTurns(place) => {
-                let claimed = claim_turns::read(rows);
-                told(db, claimed.as_ref().ok().and_then(|it| it.now), asked);
-                done.turns.push((batch.turns[*place].id, claimed));
-            }
-            Part::ClaimWork(place) => {
-                let claimed = claim_work::read(rows);
-                told(db, claimed.as_ref().ok().and_then(|it| it.now), asked);
-                done.work.push((batch.work[*place].id, claimed));
-            }
-        }
-    }
-    done.work.extend(batch.repay(&done.lent));
-    let mut places = Places {
-        acks: batch.decided_on(),
-        ..Places::default()
-    };
-    let is_held_up = !commits.is_empty();
-    if batch.is_strict() {
-        done.early = Some(true);
-    }
-    for mut write in batch.writes {
-        let problem = match &write.op {
-            // The server takes the whole exchange back if one of these cannot be.
-            Op::Early(..) => {
-                places.commits += 1;
-                None
-            }
-            Op::Lease(turn) => {
-                done.leased.push((turn.token, true));
-                None
-            }
-            Op::Commit(_) => {
-                let problem = found(&commits, &mut places.commits);
-                if problem.is_none() && is_held_up {
-                    done.again.push(write);
-                    continue;
-                }
-                problem
-            }
-            Op::Ack(_) => found(&acks, &mut places.acks),
-            Op::RenewTurn { .. } => found(&renewed_turns, &mut places.turns),
-            Op::RenewWork { .. } => found(&renewed_work, &mut places.work),
-            Op::Message(_) => {
-                places.messages += 1;
-                None
-            }
-            Op::Work(_) => None,
-        };
-        let answer = match problem {
-            Some(problem) => Err(lost(&write.op, &problem)),
-            None => {
-                let is_first = begun.contains(&places.messages);
-                answer_causes(wake, &mut write.op);
-                tell(wake, &write.op, places.commits, &ends, is_first, &mut done);
-                Ok(())
-            }
-        };
-        // A failed send: the caller dropped the call.
-        let _ = write.reply.send(answer);
-    }
-    done
-}
-
-/// Answers those who sent what a turn was decided on.
-fn answer_causes(wake: &Wake, op: &mut Op) {
-    let (Op::Early(turn, _) | Op::Lease(turn)) = op else {
-        return;
-    };
-    for cause in turn.causes.drain(..) {
-        if let Op::Message(message) = &cause.op {
-            wake.announce(&text::shown(message.instance.clone()), News::Started);
-        }
-        // A failed send: the caller dropped the call.
-        let _ = cause.reply.send(Ok(()));
-    }
-}
-
-#[derive(Default)]
-struct Places {
-    commits: usize,
-    acks: usize,
-    turns: usize,
-    work: usize,
-    messages: i32,
-}
-
-fn told(db: &Db, now: Option<i64>, asked: Instant) {
-    if let Some(now) = now {
-        db.expected.told(now, asked);
-    }
-}
-
-/// Tells those who follow an instance what a write did to it.
-fn tell(wake: &Wake, op: &Op, place: usize, ends: &[End], is_first: bool, done: &mut Done) {
-    match op {
-        Op::Commit(commit) | Op::Early(_, commit) => {
-            let end = ends.iter().find(|end| end.place == place);
-            let news = match (&commit.ended, end) {
-                (Some(status), Some(end)) => News::Ended(InstanceOutcome {
-                    execution_id: shown_ms(commit.execution_id),
-                    status: status.clone(),
-                    custom_status: end.custom_status.clone(),
-                    custom_status_version: end.custom_status_version,
-                }),
-                _ if commit.merely_moves() => News::Moved,
-                _ => News::Unknown,
-            };
-            if !commit.merely_moves() {
-                done.ended.push(commit.instance.clone());
-            }
-            wake.announce(&commit.shown_instance, news);
-        }
-        // A second start of an instance that is there already begins nothing.
-        Op::Message(message) if is_first && message.is_start() => {
-            wake.announce(&text::shown(message.instance.clone()), News::Started);
-        }
-        Op::Message(_)
-        | Op::Lease(_)
-        | Op::Work(_)
-        | Op::Ack(_)
-        | Op::RenewTurn { .. }
-        | Op::RenewWork { .. } => {}
-    }
 }

@@ -3,8 +3,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::ops::commit_turn::Commit;
-use crate::ops::enqueue::Ack;
+use crate::calls::commit_turn::Commit;
+use crate::calls::enqueue::Ack;
 
 /// How many instances and activities are remembered; then they are learnt anew.
 const KNOWN_MAX: usize = 20_000;

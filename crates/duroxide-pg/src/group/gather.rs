@@ -2,7 +2,7 @@
 //!
 //! Turns that one exchange hands out are committed a moment later, one by one. An exchange that left with the first of
 //! those commits would carry it alone, and most of what an exchange costs does not depend on how much it carries. So
-//! the group waits until all have come back, but never for longer than [`MOMENT`], and not at all for those who lately
+//! the group waits until all have come back, but never for longer than [`GATHER_MAX`], and not at all for those who lately
 //! took longer than that.
 
 use std::collections::HashSet;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 /// For how long an exchange waits for those who were handed something.
-const MOMENT: Duration = Duration::from_millis(3);
+const GATHER_MAX: Duration = Duration::from_millis(3);
 
 /// Those who were handed something, by their tokens.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl Gathering {
         self.turns.out.extend(turns);
         self.work.out.extend(work);
         if self.turns.out.len() + self.work.out.len() > before {
-            self.until = now + MOMENT;
+            self.until = now + GATHER_MAX;
         }
     }
 
@@ -119,7 +119,7 @@ mod tests {
         hand_out(&mut gathering, &[1, 2], &[3], now);
         gathering.commit(token(1));
         gathering.complete(token(3));
-        assert_eq!(gathering.waits_until(now), Some(now + MOMENT));
+        assert_eq!(gathering.waits_until(now), Some(now + GATHER_MAX));
         gathering.commit(token(2));
         assert_eq!(gathering.waits_until(now), None);
     }
@@ -129,7 +129,7 @@ mod tests {
         let now = Instant::now();
         let mut gathering = Gathering::new(now);
         hand_out(&mut gathering, &[1], &[], now);
-        assert_eq!(gathering.waits_until(now + MOMENT), None);
+        assert_eq!(gathering.waits_until(now + GATHER_MAX), None);
     }
 
     #[test]
@@ -137,14 +137,14 @@ mod tests {
         let now = Instant::now();
         let mut gathering = Gathering::new(now);
         hand_out(&mut gathering, &[], &[1, 2], now);
-        let late = now + MOMENT;
+        let late = now + GATHER_MAX;
         assert_eq!(gathering.waits_until(late), None);
         hand_out(&mut gathering, &[], &[3], late);
         gathering.complete(token(1));
         assert_eq!(gathering.waits_until(late), None, "the first one took long");
         gathering.complete(token(3));
         hand_out(&mut gathering, &[], &[4], late);
-        assert_eq!(gathering.waits_until(late), Some(late + MOMENT));
+        assert_eq!(gathering.waits_until(late), Some(late + GATHER_MAX));
     }
 
     #[test]
@@ -152,10 +152,10 @@ mod tests {
         let now = Instant::now();
         let mut gathering = Gathering::new(now);
         hand_out(&mut gathering, &[], &[1], now);
-        let late = now + MOMENT;
+        let late = now + GATHER_MAX;
         assert_eq!(gathering.waits_until(late), None);
         hand_out(&mut gathering, &[2], &[3], late);
-        assert_eq!(gathering.waits_until(late), Some(late + MOMENT));
+        assert_eq!(gathering.waits_until(late), Some(late + GATHER_MAX));
         gathering.commit(token(2));
         assert_eq!(gathering.waits_until(late), None);
     }

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use crate::args::Call;
-use crate::db::Db;
+use crate::calls::claim_turns::RawTurn;
+use crate::calls::claim_work::RawWork;
+use crate::connection::call::Call;
+use crate::connection::db::Db;
 use crate::error::PgError;
-use crate::ops::claim_turns::RawTurn;
-use crate::ops::claim_work::RawWork;
 
 /// Gives a turn back whose caller is gone.
 pub(super) fn give_back_turn(db: &Arc<Db>) -> impl FnMut(RawTurn) + use<> {

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::ops::claim_turns::Claimed;
+use crate::calls::claim_turns::Claimed;
 
 /// How many are remembered; then they are learnt anew.
 const LANES_MAX: usize = 10_000;
@@ -43,9 +43,10 @@ impl<N> Lanes<N> {
         let mut fit = self.always.clone();
         let mut unfit = Vec::new();
         for (lane, needs) in &self.known {
-            match !is_paused(lane) && fits(needs.as_ref()) {
-                true => fit.push(lane.clone()),
-                false => unfit.push(lane.clone()),
+            if !is_paused(lane) && fits(needs.as_ref()) {
+                fit.push(lane.clone())
+            } else {
+                unfit.push(lane.clone())
             }
         }
         (fit, unfit)

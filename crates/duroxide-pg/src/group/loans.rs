@@ -1,7 +1,7 @@
 //! Activities that are leased when they are written. In: a batch with the activities that its turns ask for, and the
 //! claims that ride along. Out: who gets which, and answers to the claims.
 //!
-//! A claim that rests has found nothing that waits: for all this process knows, no activity has waited longer than
+//! An idle claim has found nothing that waits: for all this process knows, no activity has waited longer than
 //! those that it is about to write. They go to such claims at once. A claim would look for them, past everything that
 //! was deleted and cannot be vacuumed yet, and update each row.
 
@@ -11,11 +11,11 @@ use uuid::Uuid;
 use super::Op;
 use super::batch::{Batch, WorkRider};
 use super::loan::{Lent, Loan};
+use crate::calls::claim_turns::Claimed;
+use crate::calls::claim_work::RawWork;
+use crate::calls::commit_turn::Borrower;
 use crate::codec::NewWork;
 use crate::error::Result;
-use crate::ops::claim_turns::Claimed;
-use crate::ops::claim_work::RawWork;
-use crate::ops::commit_turn::Borrower;
 use crate::time::duration_ms;
 
 impl Batch {
@@ -25,12 +25,12 @@ impl Batch {
         commits.flat_map(|commit| &commit.to_workers)
     }
 
-    /// Decides who gets the activities that are written. Nobody does, if a claim could find something else: it did not
-    /// rest, or an activity is for others.
+    /// Decides which claim gets the activities that are written. None does, if a claim could find something else: it was
+    /// not idle, or an activity is for others.
     pub(super) fn lend(&mut self) {
         let others = self.ops().any(|op| matches!(op, Op::Work(_)));
-        let do_rest = self.work.iter().all(|rider| rider.rests.is_some());
-        if others || !do_rest {
+        let are_idle = self.work.iter().all(|rider| rider.idle.is_some());
+        if others || !are_idle {
             return;
         }
         let mut room: Vec<usize> = self.work.iter().map(|rider| rider.ask.max).collect();
@@ -92,7 +92,7 @@ impl Batch {
                 })
                 .collect();
             // It knows what it knew before, unless there was more than all of them take.
-            let due = rider.rests.flatten();
+            let due = rider.idle.flatten();
             let due_ms = match (is_more, found.is_empty()) {
                 (true, true) => Some(0),
                 (true, false) => None,

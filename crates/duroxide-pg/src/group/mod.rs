@@ -1,13 +1,13 @@
 //! Group commit. In: commits, completions, messages, activities and renewals of all tasks of this process, and claims
 //! that wait. Out: exchanges with the server, each one transaction and one round trip.
 //!
-//! One task collects. Whatever waits at the same moment goes to the server together, and the claims that wait for what
-//! is written ride along in the same transaction: the turn that a message makes ready comes back with the answer that
-//! the message was stored. A turn whose messages this process writes itself is handed out before that: see [`early`].
+//! One task collects what the others write and sends it in one transaction and one round trip; waiting claims run in
+//! the same transaction: the turn that a message makes ready comes back with the answer that the message was stored. A
+//! turn whose messages this process writes itself is handed out before that: see [`early`].
 //! One exchange follows the other, so that each carries all that came during the last one; a second one begins only
 //! beside one that takes long.
 
-mod arrivals;
+mod answers;
 mod batch;
 mod claims;
 mod done;
@@ -20,9 +20,10 @@ mod lanes;
 mod loan;
 mod loans;
 mod opening;
+mod outbox;
 mod plain;
 mod polls;
-mod verdicts;
+mod settle;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -47,19 +48,19 @@ use self::give_back::{give_back_turn, give_back_work};
 use self::lanes::Lanes;
 use self::opening::Opening;
 use self::polls::Polls;
+use crate::calls::claim_turns::{self, RawTurn};
+use crate::calls::claim_work::{self, RawWork};
+use crate::calls::commit_turn::Commit;
+use crate::calls::enqueue::Ack;
 use crate::codec::{NewMessage, NewWork};
-use crate::db::{Db, EXCHANGES_MAX};
+use crate::connection::db::{Db, EXCHANGES_MAX};
 use crate::error::Result;
-use crate::look::Look;
 use crate::notify::Notifier;
-use crate::ops::claim_turns::{self, RawTurn};
-use crate::ops::claim_work::{self, RawWork};
-use crate::ops::commit_turn::Commit;
-use crate::ops::enqueue::Ack;
-use crate::wake::Wake;
+use crate::queues::Queues;
+use crate::watch::Watches;
 
 /// An exchange that takes longer does not hold up the next one: it may wait for a row that another program holds.
-const LONG: Duration = Duration::from_millis(20);
+const SLOW_EXCHANGE: Duration = Duration::from_millis(20);
 
 /// Something to be written.
 #[derive(Debug)]
@@ -129,10 +130,10 @@ pub(crate) enum Request {
     Turns(Waiting<claim_turns::Ask, RawTurn>),
     Work(Waiting<claim_work::Ask, RawWork>),
     /// Something may have become claimable that was not written here.
-    Look(Look),
+    Look(Queues),
     /// A claimed turn that cannot be handed out.
     GiveBack(RawTurn),
-    /// Somebody wants to use the lease of a turn for something else than its commit: it has to be stored.
+    /// The holder of a lease needs it stored before it uses it for something else than its commit.
     Store(Uuid, oneshot::Sender<bool>),
     /// For tests: how long turns that were handed out early are waited for.
     Hold(Duration),
@@ -141,7 +142,7 @@ pub(crate) enum Request {
 /// The task that collects.
 pub(crate) struct Group {
     db: Arc<Db>,
-    wake: Arc<Wake>,
+    watches: Arc<Watches>,
     notifier: Arc<Notifier>,
     requests: mpsc::UnboundedReceiver<Request>,
     writes: VecDeque<Write>,
@@ -163,14 +164,14 @@ pub(crate) struct Group {
 impl Group {
     pub(crate) fn new(
         db: Arc<Db>,
-        wake: Arc<Wake>,
+        watches: Arc<Watches>,
         notifier: Arc<Notifier>,
         requests: mpsc::UnboundedReceiver<Request>,
         poll_interval: Duration,
     ) -> Self {
         Self {
             db,
-            wake,
+            watches,
             notifier,
             requests,
             writes: VecDeque::new(),
@@ -202,9 +203,9 @@ impl Group {
                 Some(done) = self.running.next() => self.finish(done),
                 moved = received(&mut self.receiving) => {
                     self.receiving = None;
-                    self.look(Look::TURNS);
+                    self.look(Queues::TURNS);
                     if moved {
-                        self.notifier.tell(Look::TURNS, &[]);
+                        self.notifier.tell(Queues::TURNS, &[]);
                     }
                 }
                 from = self.opening.starts_from() => self.early.starts_from(from),
@@ -274,34 +275,32 @@ impl Group {
         }
     }
 
-    /// A turn that nobody takes: its messages and its lease are stored first, if they are not yet.
+    /// Gives back a turn that no caller takes: its messages and its lease are stored first, if they are not yet.
     fn give_back(&mut self, turn: RawTurn) {
-        match self.early.owes(turn.random) {
-            false => give_back_turn(&self.db)(turn),
-            true => {
-                self.writes.extend(self.early.lease(turn.random));
-                let (done, is_done) = oneshot::channel();
-                self.early.tell_when_stored(turn.random, done);
-                let mut give_back = give_back_turn(&self.db);
-                tokio::spawn(async move {
-                    // An error: the group has ended, and the lease lapses.
-                    if is_done.await.is_ok() {
-                        give_back(turn);
-                    }
-                });
-            }
+        let mut give_back = give_back_turn(&self.db);
+        if !self.early.owes(turn.random) {
+            return give_back(turn);
         }
+        self.writes.extend(self.early.lease(turn.random));
+        let (done, is_done) = oneshot::channel();
+        self.early.tell_when_stored(turn.random, done);
+        tokio::spawn(async move {
+            // An error: the group has ended, and the lease lapses.
+            if is_done.await.is_ok() {
+                give_back(turn);
+            }
+        });
     }
 
-    /// Hands out the turns that this process can decide on before their messages are stored. If no claim rests until
-    /// the next exchange begins, the messages are written as any others.
+    /// Hands out the turns that this process can decide on before their messages are stored. If no claim waits idly
+    /// until the next exchange begins, the messages are written as any others.
     fn hand_out_early(&mut self) {
         let now = Instant::now();
-        if self.early.rests(now) {
+        if self.early.backs_off(now) {
             self.writes.extend(self.early.withdraw());
         }
         while self.early.has_proposals() {
-            let Some((id, ask)) = self.turns.resting(now, |ask| ask.takes_early) else {
+            let Some((id, ask)) = self.turns.idle(now, |ask| ask.takes_early) else {
                 break;
             };
             let turns = self.early.hand_out(&ask, now, &mut self.writes);
@@ -318,7 +317,7 @@ impl Group {
         }
     }
 
-    fn look(&mut self, look: Look) {
+    fn look(&mut self, look: Queues) {
         if look.turns {
             self.turns.news();
         }
@@ -334,7 +333,7 @@ impl Group {
         let after_others = match self.running.len() {
             0 => None,
             EXCHANGES_MAX.. => Some(far()),
-            _ => Some(self.launched_at + LONG).filter(|at| *at > now),
+            _ => Some(self.launched_at + SLOW_EXCHANGE).filter(|at| *at > now),
         };
         let is_urgent = self
             .writes
@@ -365,9 +364,10 @@ impl Group {
             .wakes_at(is_busy)
             .into_iter()
             .chain(self.work.wakes_at(is_busy));
-        let net = match self.turns.is_empty() && self.work.is_empty() {
-            true => Instant::now() + Duration::from_secs(3_600),
-            false => self.polls.at(),
+        let net = if self.turns.is_empty() && self.work.is_empty() {
+            Instant::now() + Duration::from_secs(3_600)
+        } else {
+            self.polls.at()
         };
         let early = self.early.wakes_at();
         claims
@@ -404,8 +404,9 @@ impl Group {
         }
         batch.lend();
         self.launched_at = now;
-        let (db, wake) = (Arc::clone(&self.db), Arc::clone(&self.wake));
-        self.running.push(Box::pin(exchange::run(db, wake, batch)));
+        let (db, watches) = (Arc::clone(&self.db), Arc::clone(&self.watches));
+        self.running
+            .push(Box::pin(exchange::run(db, watches, batch)));
         true
     }
 
@@ -415,7 +416,7 @@ impl Group {
             tracing::warn!(target: "duroxide::providers::postgres", messages = claimed.dead, reason = "their instances were not started in time", "a message was dead-lettered");
         }
         if claimed.arrivals && self.receiving.is_none() {
-            self.receiving = Some(Box::pin(arrivals::receive(Arc::clone(&self.db))));
+            self.receiving = Some(Box::pin(outbox::receive(Arc::clone(&self.db))));
         }
     }
 
@@ -429,7 +430,7 @@ impl Group {
         self.writes.extend(self.early.leased(&done.leased));
         match done.early {
             Some(true) => self.early.went_well(),
-            Some(false) => self.early.rest(Instant::now()),
+            Some(false) => self.early.back_off(Instant::now()),
             None => {}
         }
         for (instance, (life, name, version)) in

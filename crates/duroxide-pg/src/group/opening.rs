@@ -14,8 +14,8 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::early::CAUTION;
-use crate::args::Call;
-use crate::db::Db;
+use crate::connection::call::Call;
+use crate::connection::db::Db;
 use crate::error::Result;
 
 /// How long the end of a store waits until the end is noted.

@@ -7,11 +7,11 @@
 use tokio_postgres::Row;
 
 use super::Op;
+use super::answers::End;
 use super::batch::{Batch, Part};
 use super::loan::Lent;
-use super::verdicts::End;
-use crate::args::Call;
-use crate::ops::plain_turn::PlainTurn;
+use crate::calls::plain_turn::PlainTurn;
+use crate::connection::call::Call;
 use crate::text;
 use crate::time::shown_ms;
 
@@ -41,10 +41,10 @@ impl Batch {
         };
         // Claims that nothing is lent to want to be tried.
         let asks = !self.turns.is_empty() || (self.loans.is_empty() && !self.work.is_empty());
-        match asks {
-            true => None,
-            false => PlainTurn::of(commit, early.known, ack),
+        if asks {
+            return None;
         }
+        PlainTurn::of(commit, early.known, ack)
     }
 
     /// The activity that was leased by the only call, if one was.

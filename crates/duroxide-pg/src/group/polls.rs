@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::look::Look;
+use crate::queues::Queues;
 
 /// How often to look while no notification can arrive.
 const BLIND_POLL: Duration = Duration::from_millis(500);
@@ -18,7 +18,7 @@ pub(super) struct Polls {
     interval: Duration,
     at: Instant,
     /// What is looked at then: turns and activities in turns, because a claim that is alone is one statement.
-    next: Look,
+    next: Queues,
     /// How long the last look took.
     took: Duration,
 }
@@ -28,7 +28,7 @@ impl Polls {
         Self {
             interval,
             at: now + BLIND_POLL,
-            next: Look::TURNS,
+            next: Queues::TURNS,
             took: Duration::ZERO,
         }
     }
@@ -44,18 +44,19 @@ impl Polls {
     }
 
     /// What to look at, if it is time. `hears`: whether notifications arrive.
-    pub(super) fn due(&mut self, now: Instant, hears: bool) -> Option<Look> {
+    pub(super) fn due(&mut self, now: Instant, hears: bool) -> Option<Queues> {
         if now < self.at {
             return None;
         }
-        let pause = match hears {
-            true => (self.interval / 2).max((self.took * APART).min(APART_MAX)),
-            false => self.interval.min(BLIND_POLL) / 2,
+        let pause = if hears {
+            (self.interval / 2).max((self.took * APART).min(APART_MAX))
+        } else {
+            self.interval.min(BLIND_POLL) / 2
         };
         self.at = now + pause;
         let other = match self.next {
-            Look::TURNS => Look::WORK,
-            _ => Look::TURNS,
+            Queues::TURNS => Queues::WORK,
+            _ => Queues::TURNS,
         };
         Some(std::mem::replace(&mut self.next, other))
     }
@@ -73,10 +74,10 @@ mod tests {
         let mut polls = Polls::new(INTERVAL, now);
         assert_eq!(polls.due(now, true), None);
         let first = polls.at();
-        assert_eq!(polls.due(first, true), Some(Look::TURNS));
+        assert_eq!(polls.due(first, true), Some(Queues::TURNS));
         assert_eq!(polls.at(), first + INTERVAL / 2);
-        assert_eq!(polls.due(polls.at(), true), Some(Look::WORK));
-        assert_eq!(polls.due(polls.at(), true), Some(Look::TURNS));
+        assert_eq!(polls.due(polls.at(), true), Some(Queues::WORK));
+        assert_eq!(polls.due(polls.at(), true), Some(Queues::TURNS));
     }
 
     #[test]

@@ -1,8 +1,18 @@
-//! One operation, one file. In: decoded arguments. Out: calls, and answers from their rows. The trait impls only
-//! delegate here.
+//! One operation, one file. In: arguments of the contract. Out: its answer. Operations call the server or ask the group;
+//! the trait impls only delegate here.
 
-pub(crate) mod claim_turns;
-pub(crate) mod claim_work;
-pub(crate) mod commit_turn;
-pub(crate) mod enqueue;
-pub(crate) mod plain_turn;
+pub(crate) mod ask;
+mod dead_letter;
+mod delete;
+mod hold;
+pub(crate) mod inspect;
+mod labels;
+mod nodes;
+mod pause;
+mod pending;
+mod query;
+mod read;
+mod ready;
+mod requeue;
+mod snapshot;
+mod submit;

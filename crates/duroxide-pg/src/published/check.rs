@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
+use crate::connection::schema::Schema;
 use crate::error::{PgError, Result};
-use crate::schema::Schema;
 
 /// The table in which the published crate records its migrations.
 const LEDGER: &str = "_duroxide_migrations";

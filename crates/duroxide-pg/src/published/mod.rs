@@ -9,13 +9,13 @@ use duroxide_core::provider::InstanceSnapshot;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 
-use crate::db::configured;
+use crate::connection::db::configured;
+use crate::connection::schema::Schema;
+use crate::connection::tls::Tls;
+use crate::connection::url;
 use crate::error::{PgError, Result};
 use crate::options::PostgresOptions;
-use crate::schema::Schema;
 use crate::time::shown_ms;
-use crate::tls::Tls;
-use crate::url;
 
 /// The schema that the published crate uses unless another one is named.
 const PUBLISHED_DEFAULT: &str = "public";

@@ -99,26 +99,25 @@ fn launch(folder: &Path, file: &Path) -> Child {
         .stdout
         .trim_ascii()
         == b"0";
-    let mut command = match is_root {
-        true => {
-            let owned = Command::new("chown")
-                .args(["-R", "postgres"])
-                .arg(folder)
-                .status();
-            assert!(owned.unwrap().success());
-            let mut command = Command::new("setpriv");
-            command.args([
-                "--reuid",
-                "postgres",
-                "--regid",
-                "postgres",
-                "--clear-groups",
-                "--",
-            ]);
-            command.arg(program);
-            command
-        }
-        false => Command::new(program),
+    let mut command = if is_root {
+        let owned = Command::new("chown")
+            .args(["-R", "postgres"])
+            .arg(folder)
+            .status();
+        assert!(owned.unwrap().success());
+        let mut command = Command::new("setpriv");
+        command.args([
+            "--reuid",
+            "postgres",
+            "--regid",
+            "postgres",
+            "--clear-groups",
+            "--",
+        ]);
+        command.arg(program);
+        command
+    } else {
+        Command::new(program)
     };
     command
         .arg(file)

@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use super::{Acks, Batch, Part, acks_of};
-use crate::args::Call;
+use crate::calls::commit_turn::{self, Commit};
+use crate::calls::enqueue::{self, Ack, Assumed};
 use crate::codec::NewMessage;
+use crate::connection::call::Call;
 use crate::group::{EarlyTurn, Op};
-use crate::ops::commit_turn::{self, Commit};
-use crate::ops::enqueue::{self, Ack, Assumed};
 
 impl Batch {
     /// The calls of the exchange. Renewals come first: nothing that takes long may stand before them.

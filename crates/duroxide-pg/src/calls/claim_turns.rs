@@ -1,0 +1,392 @@
+//! Claims of turns. In: what the caller asks for. Out: a call; from its rows turns as the contract hands them out,
+//! lanes to decide about, and when to look again.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide_core::event::Event;
+use duroxide_core::provider::rules::lane::Abilities;
+use duroxide_core::provider::{
+    CLAIM_BYTES_MAX, CLAIM_MESSAGES_MAX, CLAIM_QUEUE_MESSAGES_MAX, CachedHistories, CachedHistory,
+    ClaimedTurn, HandOut, Incarnation, KvEntry, OrchestrationItem, TurnClaim, TurnHistory,
+    WorkItem,
+};
+use semver::Version;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use crate::codec;
+use crate::connection::call::Call;
+use crate::error::Result;
+use crate::text;
+use crate::time::{duration_ms, shown_ms};
+use crate::token;
+
+/// What the caller asks for.
+pub(crate) struct Ask {
+    pub(crate) max: usize,
+    pub(crate) abilities: Abilities,
+    pub(crate) cached: Option<Arc<dyn CachedHistories>>,
+    /// Whether turns may be handed out before their messages are stored.
+    pub(crate) takes_early: bool,
+    lock_ms: i64,
+    messages_max: i32,
+    cancel_after_ms: Option<i64>,
+    grace_ms: i64,
+}
+
+impl Ask {
+    pub(crate) fn new(claim: &TurnClaim, grace: Duration) -> Self {
+        let messages_max = claim.messages_max.clamp(1, CLAIM_MESSAGES_MAX);
+        Self {
+            max: claim.max.clamp(1, 10_000),
+            abilities: Abilities {
+                filter: claim.filter.clone(),
+                handlers: claim.handlers.clone(),
+            },
+            cached: claim.cached.clone(),
+            takes_early: claim.hand_out == HandOut::BeforeCommit,
+            lock_ms: duration_ms(claim.lock_timeout),
+            messages_max: i32::try_from(messages_max).unwrap_or(i32::MAX),
+            // Also for a caller that has all code: an instance that is paused is terminated all the same.
+            cancel_after_ms: Some(duration_ms(claim.cancel_without_code_after)),
+            grace_ms: duration_ms(grace),
+        }
+    }
+
+    /// Whether what this claim did not find the other one would not find either.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        let same_code = match (&self.abilities.handlers, &other.abilities.handlers) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (None, None) => true,
+            _ => false,
+        };
+        same_code
+            && ranges(&self.abilities) == ranges(&other.abilities)
+            && self.cancel_after_ms == other.cancel_after_ms
+    }
+
+    pub(crate) fn messages_max(&self) -> usize {
+        usize::try_from(self.messages_max).unwrap_or(1)
+    }
+
+    pub(crate) fn lock_ms(&self) -> i64 {
+        self.lock_ms
+    }
+
+    /// `lazy`: the claim is alone in its transaction, and its commit need not wait for the disk.
+    pub(crate) fn call<'a>(
+        &self,
+        fit: &'a [String],
+        unfit: &'a [String],
+        barred: &'a [String],
+        lazy: bool,
+        expected: i64,
+    ) -> Call<'a> {
+        Call::new("claim_turns")
+            .int(expected)
+            .small(i32::try_from(self.max).unwrap_or(i32::MAX))
+            .int(self.lock_ms)
+            .texts(fit.iter().map(String::as_str))
+            .texts(unfit.iter().map(String::as_str))
+            .flag(self.abilities.are_all())
+            .texts(barred.iter().map(String::as_str))
+            .opt_int(self.cancel_after_ms)
+            .small(self.messages_max)
+            .int(i64::try_from(CLAIM_BYTES_MAX).unwrap_or(i64::MAX))
+            .small(i32::try_from(CLAIM_QUEUE_MESSAGES_MAX).unwrap_or(i32::MAX))
+            .int(self.grace_ms)
+            .flag(lazy)
+    }
+}
+
+/// The engine versions that a caller can replay; `None` for all.
+fn ranges(abilities: &Abilities) -> Option<Vec<(&Version, &Version)>> {
+    let ranges = &abilities.filter.as_ref()?.supported_duroxide_versions;
+    Some(
+        ranges
+            .iter()
+            .map(|range| (&range.min, &range.max))
+            .collect(),
+    )
+}
+
+/// Up to where a node knows an instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) life: i64,
+    pub(crate) execution: i64,
+    pub(crate) event: i64,
+}
+
+/// A claimed turn as the server left it.
+#[derive(Debug)]
+pub(crate) struct RawTurn {
+    /// As it is stored.
+    pub(crate) instance: String,
+    pub(crate) random: Uuid,
+    ids: Vec<i64>,
+    items: Vec<String>,
+    attempts: Vec<i32>,
+    name: Option<String>,
+    version: Option<String>,
+    pub(crate) execution_id: i64,
+    incarnation: Option<i64>,
+    last_event_id: Option<i64>,
+    has_execution: bool,
+    loaded: Option<Loaded>,
+    /// What the caller holds of it, confirmed.
+    held: Option<CachedHistory>,
+    is_cold: bool,
+}
+
+/// A history and the key-values that its execution began with.
+#[derive(Debug, Default)]
+pub(crate) struct Loaded {
+    events: Vec<String>,
+    kv: HashMap<String, KvEntry>,
+}
+
+impl Loaded {
+    /// From four columns beginning at `first`.
+    pub(crate) fn read(row: &Row, first: usize) -> Result<Self> {
+        let events: Option<Vec<String>> = row.try_get(first)?;
+        let keys: Option<Vec<String>> = row.try_get(first + 1)?;
+        let values: Option<Vec<String>> = row.try_get(first + 2)?;
+        let times: Option<Vec<i64>> = row.try_get(first + 3)?;
+        let entries = keys
+            .unwrap_or_default()
+            .into_iter()
+            .zip(values.unwrap_or_default())
+            .zip(times.unwrap_or_default());
+        Ok(Self {
+            events: events.unwrap_or_default(),
+            kv: entries
+                .map(|((key, value), at)| {
+                    let entry = KvEntry {
+                        value: text::shown(value),
+                        last_updated_at_ms: shown_ms(at),
+                    };
+                    (text::shown(key), entry)
+                })
+                .collect(),
+        })
+    }
+}
+
+/// What one claim brought.
+#[derive(Debug)]
+pub(crate) struct Claimed<T> {
+    pub(crate) found: Vec<T>,
+    /// Lanes that the caller has not decided about.
+    pub(crate) lanes: Vec<String>,
+    /// In how many milliseconds something becomes claimable unless another transaction writes.
+    pub(crate) due_ms: Option<i64>,
+    /// The time of the store.
+    pub(crate) now: Option<i64>,
+    /// Messages that became dead letters because no start of their instance came.
+    pub(crate) dead: i64,
+    /// Whether applications left messages that a node has to move to the queue.
+    pub(crate) arrivals: bool,
+    /// Whether there is something that only other nodes can claim.
+    pub(crate) others: bool,
+}
+
+impl<T> Claimed<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            found: Vec::new(),
+            lanes: Vec::new(),
+            due_ms: None,
+            now: None,
+            dead: 0,
+            arrivals: false,
+            others: false,
+        }
+    }
+}
+
+pub(crate) fn read(rows: &[Row]) -> Result<Claimed<RawTurn>> {
+    let mut claimed = Claimed::new();
+    for row in rows {
+        match row.try_get::<_, i32>(0)? {
+            0 => claimed.found.push(read_turn(row)?),
+            1 => claimed.lanes.push(row.try_get(1)?),
+            _ => {
+                claimed.now = row.try_get(8)?;
+                claimed.due_ms = row.try_get(10)?;
+                let more: Vec<i64> = row.try_get(3)?;
+                let at = |place: usize| more.get(place).copied().unwrap_or(0);
+                (claimed.dead, claimed.arrivals, claimed.others) = (at(0), at(1) > 0, at(2) > 0);
+            }
+        }
+    }
+    Ok(claimed)
+}
+
+fn read_turn(row: &Row) -> Result<RawTurn> {
+    Ok(RawTurn {
+        instance: row.try_get(1)?,
+        random: row.try_get(2)?,
+        ids: row.try_get(3)?,
+        items: row.try_get(4)?,
+        attempts: row.try_get(5)?,
+        name: row.try_get(6)?,
+        version: row.try_get(7)?,
+        execution_id: row.try_get(8)?,
+        incarnation: row.try_get(9)?,
+        last_event_id: row.try_get(10)?,
+        has_execution: row.try_get(11)?,
+        loaded: None,
+        held: None,
+        is_cold: false,
+    })
+}
+
+impl RawTurn {
+    /// The first turn of an instance, whose start is not stored yet.
+    pub(crate) fn first(instance: &str, token: Uuid, items: Vec<String>) -> Self {
+        Self {
+            instance: instance.to_owned(),
+            random: token,
+            // Messages without a row: they decode, because this process encoded them.
+            ids: vec![0; items.len()],
+            attempts: vec![1; items.len()],
+            items,
+            name: None,
+            version: None,
+            execution_id: 1,
+            incarnation: None,
+            last_event_id: None,
+            has_execution: false,
+            loaded: None,
+            held: None,
+            is_cold: false,
+        }
+    }
+
+    /// The next turn of an instance that its claimer holds up to here.
+    pub(crate) fn next(
+        instance: &str,
+        token: Uuid,
+        items: Vec<String>,
+        known: Known,
+        (name, version): (String, Option<String>),
+    ) -> Self {
+        Self {
+            name: Some(name),
+            version,
+            execution_id: known.execution,
+            incarnation: Some(known.life),
+            last_event_id: Some(known.event),
+            has_execution: true,
+            ..Self::first(instance, token, items)
+        }
+    }
+
+    /// The life of the instance and the code it needs, if it exists.
+    pub(crate) fn code(&self) -> Option<(i64, &str, Option<&str>)> {
+        let name = self.name.as_deref()?;
+        Some((self.incarnation?, name, self.version.as_deref()))
+    }
+
+    /// What the caller holds, if it is exactly the history that is stored, of this life of the instance.
+    fn confirmed(&self, held: &dyn CachedHistories, shown: &str) -> Option<CachedHistory> {
+        let stored = CachedHistory {
+            incarnation: Incarnation::from_stored(self.incarnation?)?,
+            execution_id: u64::try_from(self.execution_id).ok()?,
+            last_event_id: u64::try_from(self.last_event_id?).ok()?,
+        };
+        held.cached(shown).filter(|held| *held == stored)
+    }
+
+    /// Asks the caller what it holds; whether the history has to be loaded all the same.
+    pub(crate) fn must_load(&mut self, cached: Option<&dyn CachedHistories>) -> bool {
+        let shown = text::shown(self.instance.clone());
+        self.held = cached.and_then(|held| self.confirmed(held, &shown));
+        self.is_cold = self.held.is_none() && (self.has_execution || self.last_event_id.is_some());
+        self.is_cold
+    }
+
+    pub(crate) fn load(&mut self, loaded: Loaded) {
+        self.loaded = Some(loaded);
+        self.is_cold = false;
+    }
+
+    /// Whether its history has to be loaded and was not yet.
+    pub(crate) fn is_cold(&self) -> bool {
+        self.is_cold
+    }
+
+    /// The turn as the contract hands it out, and the messages that did not decode with the reason.
+    pub(crate) fn decode(self) -> (ClaimedTurn, Vec<(i64, String)>) {
+        let instance = text::shown(self.instance.clone());
+        let mut messages = Vec::with_capacity(self.items.len());
+        let mut message_attempts = Vec::with_capacity(self.items.len());
+        let mut broken = Vec::new();
+        for ((id, json), attempts) in self.ids.iter().zip(&self.items).zip(&self.attempts) {
+            match codec::decode_work_item(json) {
+                Ok(item) => {
+                    messages.push(item);
+                    message_attempts.push(u32::try_from(*attempts).unwrap_or(u32::MAX));
+                }
+                Err(reason) => broken.push((*id, reason)),
+            }
+        }
+        let loaded = self.loaded.unwrap_or_default();
+        let (events, history_error) = match codec::decode_events(&instance, &loaded.events) {
+            Ok(events) => (events, None),
+            Err(error) => (Vec::new(), Some(error.to_string())),
+        };
+        let named = self.name.map(|name| (name, self.version));
+        let (orchestration_name, version) = name(named, &events, &messages);
+        let turn = ClaimedTurn {
+            attempt_count: message_attempts.iter().copied().max().unwrap_or(0),
+            lock_token: token::for_turn(&instance, self.random),
+            item: OrchestrationItem {
+                instance,
+                orchestration_name,
+                execution_id: shown_ms(self.execution_id),
+                version,
+                history: events,
+                messages,
+                kv_snapshot: match history_error {
+                    None => loaded.kv,
+                    Some(_) => HashMap::new(),
+                },
+                history_error,
+            },
+            message_attempts,
+            incarnation: match self.incarnation {
+                Some(stored) => Incarnation::from_stored(stored),
+                None => Some(token::next_life(self.random)),
+            },
+            history: match self.held {
+                Some(held) => TurnHistory::Unchanged(held),
+                None => TurnHistory::Loaded,
+            },
+        };
+        (turn, broken)
+    }
+}
+
+/// Handler name and version: from the row, else from the history, else from the message that starts the instance.
+fn name(
+    row: Option<(String, Option<String>)>,
+    events: &[Event],
+    messages: &[WorkItem],
+) -> (String, String) {
+    let unknown = || "unknown".to_owned();
+    if let Some((name, version)) = row {
+        return (text::shown(name), version.map_or_else(unknown, text::shown));
+    }
+    if let Some(started) = events.iter().find_map(Event::started_handler) {
+        return started;
+    }
+    let begins = messages.iter().find_map(WorkItem::begins);
+    match begins {
+        Some((name, version)) => (name.to_owned(), version.map_or_else(unknown, str::to_owned)),
+        None => ("Unknown".to_owned(), unknown()),
+    }
+}

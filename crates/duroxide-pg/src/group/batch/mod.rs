@@ -1,0 +1,285 @@
+//! What one exchange carries. In: the queue of writes, claims that want to be tried. Out: what of it goes together.
+
+mod calls;
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+use duroxide_core::provider::rules::lane::{Needs, WorkNeeds};
+use tokio::time::Instant;
+
+use super::claims::Chosen;
+use super::lanes::Lanes;
+use super::loan::Loan;
+use super::{EarlyTurn, Op, Write};
+use crate::calls::commit_turn::Commit;
+use crate::calls::enqueue::Ack;
+use crate::calls::{claim_turns, claim_work};
+use crate::codec::{NewMessage, NewWork};
+use crate::queues::Queues;
+
+/// How much one exchange carries at most.
+const WRITES_MAX: usize = 256;
+const BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// A claim of turns with the lanes it may and may not claim from.
+pub(super) struct TurnRider {
+    pub(super) id: u64,
+    pub(super) ask: Arc<claim_turns::Ask>,
+    fit: Vec<String>,
+    unfit: Vec<String>,
+    /// Of those the ones whose engine version the claimer cannot replay.
+    barred: Vec<String>,
+}
+
+/// A claim of activities, the same way.
+pub(super) struct WorkRider {
+    pub(super) id: u64,
+    pub(super) ask: Arc<claim_work::Ask>,
+    /// Whether it was idle until now, and when something becomes claimable for it then.
+    pub(super) idle: Option<Option<Instant>>,
+    pub(super) plain: Vec<String>,
+    bound: Vec<String>,
+    unfit: Vec<String>,
+}
+
+#[derive(Default)]
+pub(super) struct Batch {
+    pub(super) writes: Vec<Write>,
+    pub(super) turns: Vec<TurnRider>,
+    pub(super) work: Vec<WorkRider>,
+    /// Activities that go to these claims when they are written; then these claims ask for nothing.
+    pub(super) loans: Vec<Loan>,
+}
+
+/// Completions, and how many of them come first that a turn was decided on.
+#[derive(Default)]
+struct Acks<'a> {
+    all: Vec<&'a Ack>,
+    decided_on: usize,
+}
+
+/// Which call an answer belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Nothing to be learnt from it.
+    Silent,
+    /// All that the exchange carries, in one call.
+    Plain,
+    Commits,
+    Messages,
+    Acks,
+    RenewTurns,
+    RenewWork,
+    ClaimTurns(usize),
+    ClaimWork(usize),
+}
+
+impl Batch {
+    /// Takes what waits, at most as much as one exchange carries. A lease is used once in an exchange: its second use
+    /// must see what the first one did.
+    pub(super) fn fill(writes: &mut VecDeque<Write>) -> Self {
+        let mut batch = Self::default();
+        let mut bytes = 0;
+        let mut held: HashSet<uuid::Uuid> = HashSet::new();
+        while batch.writes.len() < WRITES_MAX && bytes < BYTES_MAX {
+            let Some(write) = writes.front() else {
+                break;
+            };
+            let size = match &write.op {
+                Op::Commit(commit) => commit.bytes(),
+                Op::Early(turn, commit) => commit.bytes() + turn.bytes(),
+                Op::Lease(turn) => turn.bytes(),
+                Op::Ack(ack) => ack.completion.as_ref().map_or(0, |one| one.json.len()),
+                Op::Message(message) => message.json.len(),
+                Op::Work(work) => work.json.len(),
+                Op::RenewTurn { .. } | Op::RenewWork { .. } => 0,
+            };
+            let tokens = tokens(&write.op);
+            if tokens.iter().any(|token| held.contains(token)) {
+                break;
+            }
+            held.extend(tokens);
+            bytes += size;
+            batch.writes.extend(writes.pop_front());
+        }
+        batch
+    }
+
+    /// One write alone.
+    pub(super) fn alone(write: Write) -> Self {
+        Self {
+            writes: vec![write],
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn claim_turns(&mut self, chosen: Chosen<claim_turns::Ask>, lanes: &Lanes<Needs>) {
+        let Chosen { id, ask, .. } = chosen;
+        let (fit, unfit) = if ask.abilities.are_all() {
+            (Vec::new(), Vec::new())
+        } else {
+            lanes.sorted(|needs| ask.abilities.fit(needs))
+        };
+        // A node that cannot replay an execution cannot carry out a request to cancel it either.
+        let cannot_replay = |lane: &&String| {
+            let pinned = lanes.needs(lane).and_then(|needs| needs.pinned.as_ref());
+            let filter = ask.abilities.filter.as_ref();
+            pinned.is_some_and(|version| filter.is_some_and(|it| !it.is_compatible(version)))
+        };
+        let barred = unfit.iter().filter(cannot_replay).cloned().collect();
+        self.turns.push(TurnRider {
+            id,
+            ask,
+            fit,
+            unfit,
+            barred,
+        });
+    }
+
+    pub(super) fn claim_work(&mut self, chosen: Chosen<claim_work::Ask>, lanes: &Lanes<WorkNeeds>) {
+        let Chosen { id, ask, idle } = chosen;
+        let (fit, unfit) = lanes.sorted(|needs| ask.fits(needs));
+        let (bound, plain) = fit
+            .into_iter()
+            .partition(|lane| lanes.needs(lane).is_some_and(|needs| needs.in_session));
+        self.work.push(WorkRider {
+            id,
+            ask,
+            idle,
+            plain,
+            bound,
+            unfit,
+        });
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.size() == 0
+    }
+
+    /// How many parts it has that could break.
+    pub(super) fn size(&self) -> usize {
+        self.writes.len() + self.turns.len() + self.work.len()
+    }
+
+    /// What the writes make claimable.
+    pub(super) fn brings(&self) -> Queues {
+        let mut brings = Queues::default();
+        for write in &self.writes {
+            match &write.op {
+                Op::Commit(commit) | Op::Early(_, commit) => {
+                    brings.turns |= !commit.to_orchestrators.is_empty();
+                    brings.work |= !commit.to_workers.is_empty();
+                }
+                Op::Ack(ack) => brings.turns |= ack.completion.is_some(),
+                Op::Message(_) => brings.turns = true,
+                Op::Work(_) => brings.work = true,
+                Op::Lease(_) | Op::RenewTurn { .. } | Op::RenewWork { .. } => {}
+            }
+        }
+        brings
+    }
+
+    pub(super) fn ops(&self) -> impl Iterator<Item = &Op> {
+        self.writes.iter().map(|write| &write.op)
+    }
+
+    /// Commits, in the order of their call.
+    pub(super) fn commits(&self) -> Vec<&Commit> {
+        self.ops()
+            .filter_map(|op| match op {
+                Op::Commit(commit) | Op::Early(_, commit) => Some(&**commit),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Turns that are stored with what they were decided on.
+    fn early(&self) -> Vec<&EarlyTurn> {
+        self.ops()
+            .filter_map(|op| match op {
+                Op::Early(turn, _) => Some(&**turn),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Turns whose messages and leases are stored.
+    fn leases(&self) -> Vec<&EarlyTurn> {
+        self.ops()
+            .filter_map(|op| match op {
+                Op::Lease(turn) => Some(&**turn),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Whether it goes well or is taken back as a whole.
+    pub(super) fn is_strict(&self) -> bool {
+        self.ops()
+            .any(|op| matches!(op, Op::Early(..) | Op::Lease(_)))
+    }
+
+    /// How many completions come first in their call, because turns were decided on them.
+    pub(super) fn decided_on(&self) -> usize {
+        self.acks().decided_on
+    }
+
+    fn acks(&self) -> Acks<'_> {
+        let mut all = acks_of(self.early());
+        let decided_on = all.len();
+        all.extend(self.ops().filter_map(|op| match op {
+            Op::Ack(ack) => Some(ack),
+            _ => None,
+        }));
+        Acks { all, decided_on }
+    }
+
+    fn messages(&self) -> Vec<&NewMessage> {
+        self.ops()
+            .filter_map(|op| match op {
+                Op::Message(message) => Some(message),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn new_work(&self) -> Vec<&NewWork> {
+        self.ops()
+            .filter_map(|op| match op {
+                Op::Work(work) => Some(work),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+/// The completions that these turns were decided on.
+fn acks_of<'a>(turns: impl IntoIterator<Item = &'a EarlyTurn>) -> Vec<&'a Ack> {
+    let causes = turns.into_iter().flat_map(|turn| &turn.causes);
+    causes
+        .filter_map(|write| match &write.op {
+            Op::Ack(ack) => Some(ack),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The leases that a write uses.
+fn tokens(op: &Op) -> Vec<uuid::Uuid> {
+    let of_causes = |turn: &EarlyTurn| {
+        let acks = acks_of([turn]);
+        acks.into_iter().map(|ack| ack.token).collect::<Vec<_>>()
+    };
+    match op {
+        Op::Commit(commit) => vec![commit.token],
+        Op::Early(turn, _) | Op::Lease(turn) => {
+            let mut tokens = of_causes(turn);
+            tokens.push(turn.token);
+            tokens
+        }
+        Op::Ack(ack) => vec![ack.token],
+        Op::RenewTurn { token, .. } | Op::RenewWork { token, .. } => vec![*token],
+        Op::Message(_) | Op::Work(_) => Vec::new(),
+    }
+}
