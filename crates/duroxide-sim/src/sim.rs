@@ -249,9 +249,9 @@ impl Sim {
     pub fn set_partitioned(&self, node: usize, cut: bool) {
         let mut weather = lock(&self.weather);
         if cut {
-            drop(weather.partitioned.insert(node))
+            weather.partitioned.insert(node);
         } else {
-            drop(weather.partitioned.remove(&node))
+            weather.partitioned.remove(&node);
         }
     }
 
