@@ -70,10 +70,10 @@ fn copy_statement(db: &Connection, table: &str, count: u32) -> rusqlite::Result<
         .iter()
         .map(|c| {
             let integer = if c.ends_with("_at") {
-format!("s.{c} - ({count} - n.i) * {APART_MS}")
-} else {
-format!("s.{c}")
-};
+                format!("s.{c} - ({count} - n.i) * {APART_MS}")
+            } else {
+                format!("s.{c}")
+            };
             format!(
                 "CASE typeof(s.{c}) WHEN 'text' THEN replace(s.{c}, ?3, printf('fill-%07d', n.i)) WHEN 'integer' THEN {integer}
                  ELSE s.{c} END"
