@@ -132,7 +132,9 @@ CREATE TABLE worker_queue (
     incarnation   bigint
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
         autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.5);
-CREATE INDEX idx_worker_ready ON worker_queue (lane, id);
+-- For claims, lane by lane. Not plainly by the number: whenever it is analyzed the table is nearly empty, PostgreSQL then thinks that
+-- walking this index from end to end is as cheap as looking a number up in the other one, and dead rows are many.
+CREATE INDEX idx_worker_ready ON worker_queue (lane, (id + 0));
 CREATE INDEX idx_worker_activity ON worker_queue (instance_id, execution_id, activity_id);
 CREATE INDEX idx_worker_session ON worker_queue (session_id) WHERE session_id IS NOT NULL;
 

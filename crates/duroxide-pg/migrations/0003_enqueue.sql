@@ -53,7 +53,7 @@ BEGIN
     -- is ours, and so is the lane. That is rare, and looking for it is cheaper than putting it right.
     IF NOT EXISTS (
         SELECT 1 FROM unnest(p_instance, p_begins) AS n (instance_id, begins)
-        JOIN inboxes AS b ON b.instance_id = n.instance_id
+        JOIN inboxes AS b ON b.instance_id = n.instance_id AND b.instance_id = ANY (p_instance)
         LEFT JOIN instances AS i ON i.instance_id = n.instance_id
         WHERE CASE WHEN i.instance_id IS NULL THEN b.lane <> coalesce(n.begins, '')
                    ELSE b.lane <> i.lane AND (i.lane <> 'between' OR b.lane = 'paused') END) THEN
@@ -72,7 +72,7 @@ BEGIN
         ready_at = CASE WHEN b.lane = 'paused' THEN first_due(b.instance_id, v_now, p_instance, p_due, p_delay) ELSE b.ready_at END
     FROM (SELECT n.instance_id, min(n.begins) AS begins FROM unnest(p_instance, p_begins) AS n (instance_id, begins)
           GROUP BY n.instance_id) AS m
-    WHERE b.instance_id = m.instance_id AND b.lane <> coalesce(m.begins, '')
+    WHERE b.instance_id = m.instance_id AND b.instance_id = ANY (p_instance) AND b.lane <> coalesce(m.begins, '')
       AND (SELECT true FROM instances AS i WHERE i.instance_id = b.instance_id) IS NULL
       AND (SELECT true FROM orchestrator_queue AS q WHERE q.instance_id = b.instance_id LIMIT 1) IS NULL;
 END $$;
@@ -104,7 +104,8 @@ BEGIN
         UPDATE inboxes AS b SET lane = m.begins
         FROM unnest(p_instance, p_kind, p_begins) AS m (instance_id, kind, begins)
         JOIN instances AS i ON i.instance_id = m.instance_id AND i.lane = 'between'
-        WHERE m.kind = 'ContinueAsNew' AND b.instance_id = m.instance_id AND b.lane <> m.begins;
+        WHERE m.kind = 'ContinueAsNew' AND b.instance_id = m.instance_id AND b.instance_id = ANY (p_instance)
+          AND b.lane <> m.begins;
     END IF;
     -- No code is asked before an instance is terminated, so no node with the code is waited for.
     IF 'CancelInstance' = ANY (p_kind) THEN
@@ -113,7 +114,7 @@ BEGIN
         FROM (SELECT m.instance_id, bool_or(terminates(m.item)) AS terminates
               FROM unnest(p_instance, p_kind, p_item) AS m (instance_id, kind, item)
               WHERE m.kind = 'CancelInstance' GROUP BY m.instance_id) AS m
-        WHERE b.instance_id = m.instance_id AND (m.terminates OR b.cancel_at IS NULL);
+        WHERE b.instance_id = m.instance_id AND b.instance_id = ANY (p_instance) AND (m.terminates OR b.cancel_at IS NULL);
     END IF;
     RETURN QUERY SELECT m.n::integer FROM unnest(p_instance, p_kind) WITH ORDINALITY AS m (instance_id, kind, n)
         WHERE m.kind = 'StartOrchestration'

@@ -33,6 +33,10 @@ BEGIN
     DELETE FROM kv_delta AS d WHERE d.instance_id = ANY (p_instance);
 END $$;
 
+-- Rows of the queues are looked up by `= ANY` beside the join that says the same, here and in all functions that come later. The
+-- tables are nearly empty whenever they are analyzed, and without it PostgreSQL thinks that walking an index from end to end, past all
+-- that cannot be vacuumed, is as cheap as looking the rows up.
+
 -- Turns are committed, many at once. Every turn is fenced by its own lease: if one of them lost it, nothing is written and the rows
 -- say which; the caller leaves those out and comes again. The inboxes are locked and open already.
 
@@ -79,7 +83,7 @@ DECLARE
 BEGIN
     RETURN QUERY SELECT c.n::integer, CASE WHEN b.lock_token = c.token THEN 'expired' ELSE 'unknown' END, NULL::text, NULL::bigint
         FROM unnest(c_instance, c_token) WITH ORDINALITY AS c (instance_id, token, n)
-        LEFT JOIN inboxes AS b ON b.instance_id = c.instance_id
+        LEFT JOIN inboxes AS b ON b.instance_id = c.instance_id AND b.instance_id = ANY (c_instance)
         WHERE (b.lock_token = c.token AND b.locked_until > v_now) IS NOT TRUE;
     IF FOUND THEN
         IF p_strict THEN
@@ -91,8 +95,8 @@ BEGIN
     -- The messages of the claims go; those that started a child tell which life of the parent sent them.
     WITH gone AS (
         DELETE FROM orchestrator_queue AS q USING inboxes AS b
-        WHERE b.instance_id = ANY (c_instance) AND q.instance_id = b.instance_id AND q.visible_at <= b.visible_by
-          AND q.id = ANY (b.message_ids)
+        WHERE b.instance_id = ANY (c_instance) AND q.instance_id = b.instance_id AND q.instance_id = ANY (c_instance)
+          AND q.visible_at <= b.visible_by AND q.id = ANY (b.message_ids)
         RETURNING q.instance_id, q.id, q.sender_incarnation)
     SELECT array_agg(g.instance_id ORDER BY g.id), array_agg(g.sender_incarnation ORDER BY g.id) INTO v_child, v_parent_life
     FROM gone AS g WHERE g.sender_incarnation IS NOT NULL;
@@ -214,7 +218,8 @@ BEGIN
     IF cardinality(x_instance) > 0 THEN
         DELETE FROM worker_queue AS w
         USING unnest(x_instance, x_execution, x_activity) AS x (instance_id, execution_id, activity_id)
-        WHERE w.instance_id = x.instance_id AND w.execution_id = x.execution_id AND w.activity_id = x.activity_id;
+        WHERE w.instance_id = x.instance_id AND w.instance_id = ANY (x_instance) AND w.execution_id = x.execution_id
+          AND w.activity_id = x.activity_id;
     END IF;
 
     -- Which activities were leased: the token as the problem, the life of the instance as the custom status, the number as its version.
@@ -259,12 +264,13 @@ BEGIN
     END IF;
     -- The leases end. An inbox stays as long as there are messages.
     DELETE FROM inboxes AS b WHERE b.instance_id = ANY (c_instance) AND b.instance_id <> ALL (p_fed)
-        AND NOT EXISTS (SELECT 1 FROM orchestrator_queue AS q WHERE q.instance_id = b.instance_id);
+        AND NOT EXISTS (SELECT 1 FROM orchestrator_queue AS q
+                        WHERE q.instance_id = b.instance_id AND q.instance_id = ANY (c_instance));
     GET DIAGNOSTICS v_rows = ROW_COUNT;
     IF v_rows < cardinality(c_instance) THEN
         PERFORM settle_inboxes(c_instance, p_fed);
-        -- Something is left, perhaps for now.
-        RETURN QUERY SELECT 0, NULL::text, NULL::text, NULL::bigint;
+        -- Something is left, perhaps for now: from when on it is ready.
+        RETURN QUERY SELECT 0, NULL::text, NULL::text, min(b.ready_at) FROM inboxes AS b WHERE b.instance_id = ANY (c_instance);
     END IF;
 
     IF v_ended IS NOT NULL THEN

@@ -149,11 +149,15 @@ BEGIN
 END $$;
 
 -- One row for each claimed turn (`outcome` 0), for each lane that is on no list (1, the lane in `instance_id`), and one with the time
--- of the store in `execution_id`, in how many milliseconds to look again in `last_event_id`, and in `ids` how many messages became dead letters, whether there are arrivals, and whether other nodes have something to
--- claim (2).
+-- of the store in `execution_id`, in how many milliseconds to look again in `last_event_id`, and in `ids` how many messages became dead
+-- letters, whether there are arrivals, and whether other nodes have something to claim (2). One row for each lane that has inboxes (3,
+-- the lane in `instance_id`, when the first of them is or was ready in `execution_id`).
+--
+-- With `p_lanes`, all lanes of the lists in their order, the claim begins in each lane at the time of `p_from`, as `claim_work` does.
 CREATE FUNCTION claim_turns(p_expected bigint, p_max integer, p_lock bigint, p_fit text[], p_unfit text[], p_any boolean,
     p_barred text[],
-    p_cancel_after bigint, p_messages integer, p_bytes bigint, p_letters integer, p_grace bigint, p_lazy boolean)
+    p_cancel_after bigint, p_messages integer, p_bytes bigint, p_letters integer, p_grace bigint, p_lazy boolean,
+    p_lanes text[] DEFAULT NULL, p_from bigint[] DEFAULT NULL)
 RETURNS TABLE (outcome integer, instance_id text, token uuid, ids bigint[], items text[], attempts integer[], name text,
     version text, execution_id bigint, incarnation bigint, last_event_id bigint, has_execution boolean)
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
@@ -161,9 +165,9 @@ LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = o
 #variable_conflict use_column
 DECLARE
     v_now bigint := now_ms(p_expected);
-    v_fit text[];
+    v_lanes text[];
+    v_from bigint[];
     v_new text[];
-    v_unfit text[];
     v_found text[];
     v_expired text[];
     v_rest text[];
@@ -180,25 +184,42 @@ BEGIN
         PERFORM set_config('synchronous_commit', 'off', true);
     END IF;
     LOOP
-        -- From lane to lane by index seeks.
-        WITH RECURSIVE walk AS (
-            (SELECT b.lane FROM inboxes AS b ORDER BY b.lane LIMIT 1)
-            UNION ALL
-            SELECT (SELECT b.lane FROM inboxes AS b WHERE b.lane > w.lane ORDER BY b.lane LIMIT 1) FROM walk AS w
-            WHERE w.lane IS NOT NULL)
-        SELECT array_agg(w.lane) FILTER (WHERE p_any OR w.lane = ANY (p_fit)),
-               array_agg(w.lane) FILTER (WHERE NOT p_any AND w.lane <> ALL (p_fit) AND w.lane <> ALL (p_unfit)),
-               array_agg(w.lane) FILTER (WHERE NOT p_any AND w.lane = ANY (p_unfit))
-        INTO v_fit, v_new, v_unfit FROM walk AS w WHERE w.lane IS NOT NULL;
+        IF p_lanes IS NULL THEN
+            -- From lane to lane by index seeks.
+            WITH RECURSIVE walk AS (
+                (SELECT b.lane, b.ready_at FROM inboxes AS b ORDER BY b.lane, b.ready_at LIMIT 1)
+                UNION ALL
+                SELECT n.lane, n.ready_at FROM walk AS w CROSS JOIN LATERAL
+                    (SELECT b.lane, b.ready_at FROM inboxes AS b WHERE b.lane > w.lane ORDER BY b.lane, b.ready_at LIMIT 1) AS n)
+            SELECT array_agg(w.lane), array_agg(w.ready_at),
+                   array_agg(w.lane) FILTER (WHERE NOT p_any AND w.lane <> ALL (p_fit) AND w.lane <> ALL (p_unfit))
+            INTO v_lanes, v_from, v_new FROM walk AS w;
+        ELSE
+            SELECT array_agg(l.lane), array_agg(b.ready_at) INTO v_lanes, v_from
+            FROM unnest(p_lanes, p_from) AS l (lane, first)
+            CROSS JOIN LATERAL (SELECT b.ready_at FROM inboxes AS b WHERE b.lane = l.lane AND b.ready_at >= l.first
+                                ORDER BY b.lane, b.ready_at LIMIT 1) AS b;
+            -- Between the lanes of the lists: the first one that is on none.
+            SELECT array_agg(g.lane) INTO v_new
+            FROM (SELECT (SELECT b.lane FROM inboxes AS b WHERE b.lane < p_lanes[1] ORDER BY b.lane LIMIT 1) AS lane
+                  UNION ALL
+                  SELECT (SELECT b.lane FROM inboxes AS b WHERE b.lane > p_lanes[i] AND b.lane < p_lanes[i + 1]
+                          ORDER BY b.lane LIMIT 1) FROM generate_series(1, cardinality(p_lanes) - 1) AS i
+                  UNION ALL
+                  SELECT (SELECT b.lane FROM inboxes AS b WHERE b.lane > p_lanes[cardinality(p_lanes)]
+                          ORDER BY b.lane LIMIT 1)) AS g
+            WHERE g.lane IS NOT NULL;
+        END IF;
 
         SELECT array_agg(c.instance_id ORDER BY c.ready_at), array_agg(c.instance_id) FILTER (WHERE c.lock_token IS NOT NULL)
         INTO v_found, v_expired
         FROM (SELECT b.instance_id, b.ready_at, b.lock_token
-              FROM unnest(v_fit) AS l (lane)
+              FROM unnest(v_lanes, v_from) AS l (lane, first)
               CROSS JOIN LATERAL (
                   SELECT b.instance_id, b.ready_at, b.lock_token FROM inboxes AS b
-                  WHERE b.lane = l.lane AND b.ready_at <= v_now AND b.locked_until <= v_now
+                  WHERE b.lane = l.lane AND b.ready_at BETWEEN l.first AND v_now AND b.locked_until <= v_now
                   ORDER BY b.ready_at LIMIT p_max FOR UPDATE SKIP LOCKED) AS b
+              WHERE p_any OR l.lane = ANY (p_fit)
               ORDER BY b.ready_at LIMIT p_max) AS c;
         -- Requests to cancel that have waited so long that any node may carry them out.
         IF p_cancel_after IS NOT NULL AND coalesce(cardinality(v_found), 0) < p_max THEN
@@ -213,8 +234,8 @@ BEGIN
         -- An attempt that ran out counts.
         IF cardinality(v_expired) > 0 THEN
             UPDATE orchestrator_queue AS q SET attempt_count = q.attempt_count + 1 FROM inboxes AS b
-            WHERE b.instance_id = ANY (v_expired) AND q.instance_id = b.instance_id AND q.visible_at <= b.visible_by
-              AND q.id = ANY (b.message_ids);
+            WHERE b.instance_id = ANY (v_expired) AND q.instance_id = b.instance_id AND q.instance_id = ANY (v_expired)
+              AND q.visible_at <= b.visible_by AND q.id = ANY (b.message_ids);
             UPDATE inboxes AS b SET lock_token = NULL, locked_until = 0, message_ids = NULL, visible_by = NULL, is_cut = false
             WHERE b.instance_id = ANY (v_expired);
         END IF;
@@ -246,7 +267,7 @@ BEGIN
         leased AS (
             UPDATE inboxes AS b SET lock_token = gen_random_uuid(), locked_until = v_now + p_lock, message_ids = p.ids,
                 visible_by = p.visible_by
-            FROM picked AS p WHERE b.instance_id = p.instance_id
+            FROM picked AS p WHERE b.instance_id = p.instance_id AND b.instance_id = ANY (v_found)
             RETURNING b.instance_id, b.lock_token, p.ids, p.items, p.attempts, p.orchestration_name, p.orchestration_version,
                 p.current_execution_id, p.incarnation, p.has_row, p.last_execution)
         SELECT 0, l.instance_id, l.lock_token, l.ids, l.items, l.attempts, l.orchestration_name, l.orchestration_version,
@@ -299,6 +320,8 @@ BEGIN
                 v_strays := v_strays + 1 + v_rows;
             END IF;
         END LOOP;
+        -- What was put right may be in another lane, below the mark there.
+        p_lanes := NULL;
         -- Those that were put right are not in the way of the ones behind them. Others wait for this transaction: after so many the
         -- claim comes back for the rest.
         EXIT WHEN v_claimed > 0 OR v_strays >= 1000;
@@ -315,8 +338,9 @@ BEGIN
     -- When something becomes claimable for this caller unless another transaction writes. What is locked at this moment may be so any moment.
     SELECT min(least(
         (SELECT min(b.ready_at) FROM inboxes AS b WHERE b.lane = l.lane AND b.ready_at > v_now),
-        (SELECT min(greatest(b.locked_until, v_now + 5)) FROM inboxes AS b WHERE b.lane = l.lane AND b.ready_at <= v_now)))
-    INTO v_due FROM unnest(v_fit) AS l (lane);
+        (SELECT min(greatest(b.locked_until, v_now + 5)) FROM inboxes AS b
+         WHERE b.lane = l.lane AND b.ready_at BETWEEN l.first AND v_now)))
+    INTO v_due FROM unnest(v_lanes, v_from) AS l (lane, first) WHERE p_any OR l.lane = ANY (p_fit);
     IF p_cancel_after IS NOT NULL THEN
         SELECT least(v_due, min(greatest(b.cancel_at + p_cancel_after, b.ready_at, b.locked_until, v_now + 5))) INTO v_due
         FROM inboxes AS b WHERE b.cancel_at IS NOT NULL;
@@ -324,10 +348,16 @@ BEGIN
     IF v_strays >= 1000 THEN
         v_due := v_now;
     END IF;
+    RETURN QUERY SELECT 3, l.lane, NULL::uuid, NULL::bigint[], NULL::text[], NULL::integer[], NULL::text, NULL::text,
+        l.first, NULL::bigint, NULL::bigint, NULL::boolean
+        FROM unnest(v_lanes, v_from) AS l (lane, first);
     RETURN QUERY SELECT 2, NULL::text, NULL::uuid,
         ARRAY[v_dead, (SELECT count(*) FROM (SELECT 1 FROM arrivals AS a ORDER BY a.id LIMIT 1) AS a),
-              (SELECT count(*) FROM (SELECT 1 FROM unnest(v_unfit) AS l (lane) JOIN inboxes AS b ON b.lane = l.lane
-                                     WHERE b.ready_at <= v_now AND b.locked_until <= v_now LIMIT 1) AS o)],
+              (SELECT count(*) FROM (SELECT 1 FROM unnest(v_lanes, v_from) AS l (lane, first)
+                                     CROSS JOIN LATERAL (
+                                         SELECT 1 FROM inboxes AS b WHERE b.lane = l.lane AND b.ready_at BETWEEN l.first AND v_now
+                                           AND b.locked_until <= v_now LIMIT 1) AS b
+                                     WHERE NOT p_any AND l.lane = ANY (p_unfit) LIMIT 1) AS o)],
         NULL::text[], NULL::integer[], NULL::text, NULL::text,
         v_now, NULL::bigint, v_due - v_now, NULL::boolean;
 END $$;

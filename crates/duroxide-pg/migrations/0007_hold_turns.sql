@@ -8,11 +8,11 @@ DECLARE
 BEGIN
     RETURN QUERY SELECT r.n::integer, CASE WHEN b.lock_token = r.token THEN 'expired' ELSE 'unknown' END
         FROM unnest(p_instance, p_token) WITH ORDINALITY AS r (instance_id, token, n)
-        LEFT JOIN inboxes AS b ON b.instance_id = r.instance_id
+        LEFT JOIN inboxes AS b ON b.instance_id = r.instance_id AND b.instance_id = ANY (p_instance)
         WHERE (b.lock_token = r.token AND b.locked_until > v_now) IS NOT TRUE;
     UPDATE inboxes AS b SET locked_until = v_now + r.extend
     FROM unnest(p_instance, p_token, p_for) AS r (instance_id, token, extend)
-    WHERE b.instance_id = r.instance_id AND b.lock_token = r.token AND b.locked_until > v_now;
+    WHERE b.instance_id = r.instance_id AND b.instance_id = ANY (p_instance) AND b.lock_token = r.token AND b.locked_until > v_now;
 END $$;
 
 -- Gives a turn back; touches exactly the messages of the claim. `false`: the token is not the last one that was granted.

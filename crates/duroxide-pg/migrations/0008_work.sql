@@ -1,10 +1,15 @@
 -- Activities are claimed, completed, kept and given back.
 
--- One row for each claimed activity (`outcome` 0), for each lane that is on no list (1, the lane in `item`), and one with the time of
--- the store in `id`, in how many milliseconds to look again in `incarnation` unless as many were claimed as were asked for, and in
--- `in_session` whether other nodes have something to claim (2).
+-- One row for each claimed activity (`outcome` 0), for each lane that is on no list (1, the lane in `item`), for each lane that has
+-- rows (3, the lane in `item`, the smallest number in `id`), and one with the time of the store in `id`, in how many milliseconds to
+-- look again in `incarnation` unless as many were claimed as were asked for, and in `in_session` whether other nodes have something to
+-- claim (2).
+--
+-- With `p_lanes`, all lanes of the lists in their order, the claim begins in each lane at the number of `p_from`. The caller knows that
+-- what is below is gone (`group/marks.rs`). Without, it begins at the beginning of each lane, and walks past all that was deleted and
+-- could not be vacuumed yet.
 CREATE FUNCTION claim_work(p_expected bigint, p_max integer, p_lock bigint, p_plain text[], p_bound text[], p_unfit text[],
-    p_owner text, p_session_lock bigint, p_new_sessions bigint)
+    p_owner text, p_session_lock bigint, p_new_sessions bigint, p_lanes text[] DEFAULT NULL, p_from bigint[] DEFAULT NULL)
 RETURNS TABLE (outcome integer, id bigint, token uuid, item text, attempts integer, incarnation bigint, in_session boolean)
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
     SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET enable_memoize = off SET jit = off AS $$
@@ -12,8 +17,8 @@ LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = o
 DECLARE
     v_now bigint := now_ms(p_expected);
     v_lanes text[];
+    v_from bigint[];
     v_new text[];
-    v_unfit text[];
     v_ids bigint[];
     v_bound bigint[];
     v_bound_session text[];
@@ -21,15 +26,32 @@ DECLARE
     v_due bigint;
     v_claimed integer := 0;
 BEGIN
-    WITH RECURSIVE walk AS (
-        (SELECT w.lane FROM worker_queue AS w ORDER BY w.lane LIMIT 1)
-        UNION ALL
-        SELECT (SELECT w.lane FROM worker_queue AS w WHERE w.lane > p.lane ORDER BY w.lane LIMIT 1) FROM walk AS p
-        WHERE p.lane IS NOT NULL)
-    SELECT array_agg(w.lane),
-           array_agg(w.lane) FILTER (WHERE w.lane <> ALL (p_plain) AND w.lane <> ALL (p_bound) AND w.lane <> ALL (p_unfit)),
-           array_agg(w.lane) FILTER (WHERE w.lane = ANY (p_unfit))
-    INTO v_lanes, v_new, v_unfit FROM walk AS w WHERE w.lane IS NOT NULL;
+    IF p_lanes IS NULL THEN
+        -- From lane to lane by index seeks.
+        WITH RECURSIVE walk AS (
+            (SELECT w.lane, w.id FROM worker_queue AS w ORDER BY w.lane, w.id + 0 LIMIT 1)
+            UNION ALL
+            SELECT n.lane, n.id FROM walk AS p CROSS JOIN LATERAL
+                (SELECT w.lane, w.id FROM worker_queue AS w WHERE w.lane > p.lane ORDER BY w.lane, w.id + 0 LIMIT 1) AS n)
+        SELECT array_agg(w.lane), array_agg(w.id),
+               array_agg(w.lane) FILTER (WHERE w.lane <> ALL (p_plain) AND w.lane <> ALL (p_bound) AND w.lane <> ALL (p_unfit))
+        INTO v_lanes, v_from, v_new FROM walk AS w;
+    ELSE
+        SELECT array_agg(l.lane), array_agg(w.id) INTO v_lanes, v_from
+        FROM unnest(p_lanes, p_from) AS l (lane, first)
+        CROSS JOIN LATERAL (SELECT w.id FROM worker_queue AS w WHERE w.lane = l.lane AND w.id + 0 >= l.first
+                            ORDER BY w.lane, w.id + 0 LIMIT 1) AS w;
+        -- Between the lanes of the lists: the first one that is on none.
+        SELECT array_agg(g.lane) INTO v_new
+        FROM (SELECT (SELECT w.lane FROM worker_queue AS w WHERE w.lane < p_lanes[1] ORDER BY w.lane LIMIT 1) AS lane
+              UNION ALL
+              SELECT (SELECT w.lane FROM worker_queue AS w WHERE w.lane > p_lanes[i] AND w.lane < p_lanes[i + 1]
+                      ORDER BY w.lane LIMIT 1) FROM generate_series(1, cardinality(p_lanes) - 1) AS i
+              UNION ALL
+              SELECT (SELECT w.lane FROM worker_queue AS w WHERE w.lane > p_lanes[cardinality(p_lanes)]
+                      ORDER BY w.lane LIMIT 1)) AS g
+        WHERE g.lane IS NOT NULL;
+    END IF;
     IF v_new IS NOT NULL THEN
         RETURN QUERY SELECT 1, NULL::bigint, NULL::uuid, l.lane, NULL::integer, NULL::bigint, NULL::boolean
             FROM unnest(v_new) AS l (lane);
@@ -37,11 +59,11 @@ BEGIN
 
     IF v_lanes && p_plain THEN
         SELECT array_agg(c.id ORDER BY c.id) INTO v_ids
-        FROM (SELECT w.id FROM unnest(v_lanes) AS l (lane)
+        FROM (SELECT w.id FROM unnest(v_lanes, v_from) AS l (lane, first)
               CROSS JOIN LATERAL (
                   SELECT w.id FROM worker_queue AS w
-                  WHERE w.lane = l.lane AND w.locked_until <= v_now AND w.visible_at <= v_now
-                  ORDER BY w.id LIMIT p_max FOR UPDATE SKIP LOCKED) AS w
+                  WHERE w.lane = l.lane AND w.id + 0 >= l.first AND w.locked_until <= v_now AND w.visible_at <= v_now
+                  ORDER BY w.id + 0 LIMIT p_max FOR UPDATE SKIP LOCKED) AS w
               WHERE l.lane = ANY (p_plain)
               ORDER BY w.id LIMIT p_max) AS c;
     END IF;
@@ -50,13 +72,13 @@ BEGIN
         SELECT array_agg(c.id ORDER BY c.id), array_agg(c.session_id ORDER BY c.id) INTO v_bound, v_bound_session
         FROM (SELECT d.id, d.session_id, d.is_held, dense_rank() OVER (PARTITION BY d.is_held ORDER BY d.first_id) AS place
               FROM (SELECT w.id, w.session_id, w.is_held, min(w.id) OVER (PARTITION BY w.session_id) AS first_id
-                    FROM unnest(v_lanes) AS l (lane)
+                    FROM unnest(v_lanes, v_from) AS l (lane, first)
                     CROSS JOIN LATERAL (
                         SELECT w.id, w.session_id, s.session_id IS NOT NULL AND s.locked_until > v_now AS is_held
                         FROM worker_queue AS w LEFT JOIN sessions AS s ON s.session_id = w.session_id
-                        WHERE w.lane = l.lane AND w.locked_until <= v_now AND w.visible_at <= v_now
+                        WHERE w.lane = l.lane AND w.id + 0 >= l.first AND w.locked_until <= v_now AND w.visible_at <= v_now
                           AND (s.session_id IS NULL OR s.locked_until <= v_now OR s.worker_id = p_owner)
-                        ORDER BY w.id LIMIT greatest(p_max, 1000) FOR UPDATE OF w SKIP LOCKED) AS w
+                        ORDER BY w.id + 0 LIMIT greatest(p_max, 1000) FOR UPDATE OF w SKIP LOCKED) AS w
                     WHERE l.lane = ANY (p_bound)) AS d) AS c
         WHERE c.is_held OR c.place <= p_new_sessions;
         -- The oldest of both kinds.
@@ -88,7 +110,7 @@ BEGIN
         WITH leased AS (
             UPDATE worker_queue AS w SET lock_token = gen_random_uuid(), locked_until = v_now + p_lock,
                 attempt_count = w.attempt_count + 1
-            FROM unnest(v_ids) AS i (id) WHERE w.id = i.id
+            WHERE w.id = ANY (v_ids)
             RETURNING w.id, w.lock_token, w.work_item, w.attempt_count, w.incarnation, w.session_id IS NOT NULL AS in_session)
         SELECT 0, l.id, l.lock_token, l.work_item, l.attempt_count, l.incarnation, l.in_session FROM leased AS l ORDER BY l.id;
         GET DIAGNOSTICS v_claimed = ROW_COUNT;
@@ -98,15 +120,20 @@ BEGIN
     END IF;
     IF v_claimed < p_max THEN
         SELECT min(greatest(w.locked_until, w.visible_at, s.locked_until, v_now + 5)) INTO v_due
-        FROM unnest(v_lanes) AS l (lane)
+        FROM unnest(v_lanes, v_from) AS l (lane, first)
         CROSS JOIN LATERAL (SELECT w.locked_until, w.visible_at, w.session_id FROM worker_queue AS w
-                            WHERE w.lane = l.lane ORDER BY w.id LIMIT 1000) AS w
+                            WHERE w.lane = l.lane AND w.id + 0 >= l.first ORDER BY w.id + 0 LIMIT 1000) AS w
         LEFT JOIN sessions AS s ON s.session_id = w.session_id AND s.worker_id <> p_owner AND s.locked_until > v_now
         WHERE l.lane = ANY (p_plain) OR (p_owner IS NOT NULL AND p_new_sessions > 0 AND l.lane = ANY (p_bound));
     END IF;
+    RETURN QUERY SELECT 3, l.first, NULL::uuid, l.lane, NULL::integer, NULL::bigint, NULL::boolean
+        FROM unnest(v_lanes, v_from) AS l (lane, first);
     RETURN QUERY SELECT 2, v_now, NULL::uuid, NULL::text, NULL::integer, v_due - v_now,
-        (SELECT count(*) FROM (SELECT 1 FROM unnest(v_unfit) AS l (lane) JOIN worker_queue AS w ON w.lane = l.lane
-                               WHERE w.visible_at <= v_now AND w.locked_until <= v_now LIMIT 1) AS o) > 0;
+        (SELECT count(*) FROM (SELECT 1 FROM unnest(v_lanes, v_from) AS l (lane, first)
+                               CROSS JOIN LATERAL (
+                                   SELECT 1 FROM worker_queue AS w WHERE w.lane = l.lane AND w.id + 0 >= l.first
+                                     AND w.visible_at <= v_now AND w.locked_until <= v_now LIMIT 1) AS w
+                               WHERE l.lane = ANY (p_unfit) LIMIT 1) AS o) > 0;
 END $$;
 
 -- Completes activities: each goes, and its completion comes, under a valid lease. Tells those that had none. `m_ack` is the place of
@@ -127,7 +154,7 @@ BEGIN
     WITH gone AS (
         DELETE FROM worker_queue AS w USING (SELECT * FROM unnest(p_id, p_token) WITH ORDINALITY AS a (id, token, n)
                                              ORDER BY a.id) AS a
-        WHERE w.id = a.id AND w.lock_token = a.token AND w.locked_until > v_now
+        WHERE w.id = a.id AND w.id = ANY (p_id) AND w.lock_token = a.token AND w.locked_until > v_now
         RETURNING a.n, w.session_id)
     SELECT array_agg(g.n::integer), array_agg(g.session_id) FILTER (WHERE g.session_id IS NOT NULL) INTO v_done, v_sessions
     FROM gone AS g;
@@ -153,7 +180,8 @@ BEGIN
         AS m (ack, instance_id, kind, item, execution_id, operation_id, n)
     WHERE m.ack = ANY (v_done) ORDER BY m.n;
     RETURN QUERY SELECT a.n::integer, CASE WHEN w.lock_token = a.token THEN 'expired' ELSE 'unknown' END
-        FROM unnest(p_id, p_token) WITH ORDINALITY AS a (id, token, n) LEFT JOIN worker_queue AS w ON w.id = a.id
+        FROM unnest(p_id, p_token) WITH ORDINALITY AS a (id, token, n) LEFT JOIN worker_queue AS w
+            ON w.id = a.id AND w.id = ANY (p_id)
         WHERE v_done IS NULL OR a.n <> ALL (v_done);
 END $$;
 
@@ -165,12 +193,13 @@ DECLARE
     v_sessions text[];
 BEGIN
     RETURN QUERY SELECT r.n::integer, CASE WHEN w.lock_token = r.token THEN 'expired' ELSE 'unknown' END
-        FROM unnest(p_id, p_token) WITH ORDINALITY AS r (id, token, n) LEFT JOIN worker_queue AS w ON w.id = r.id
+        FROM unnest(p_id, p_token) WITH ORDINALITY AS r (id, token, n) LEFT JOIN worker_queue AS w
+            ON w.id = r.id AND w.id = ANY (p_id)
         WHERE (w.lock_token = r.token AND w.locked_until > v_now) IS NOT TRUE;
     WITH kept AS (
         UPDATE worker_queue AS w SET locked_until = v_now + r.extend
         FROM (SELECT * FROM unnest(p_id, p_token, p_for) AS r (id, token, extend) ORDER BY r.id) AS r
-        WHERE w.id = r.id AND w.lock_token = r.token AND w.locked_until > v_now
+        WHERE w.id = r.id AND w.id = ANY (p_id) AND w.lock_token = r.token AND w.locked_until > v_now
         RETURNING w.session_id)
     SELECT array_agg(k.session_id) INTO v_sessions FROM kept AS k WHERE k.session_id IS NOT NULL;
     IF v_sessions IS NOT NULL THEN

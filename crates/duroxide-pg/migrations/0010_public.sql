@@ -21,7 +21,7 @@ BEGIN
         RAISE EXCEPTION 'a message has at most 2 MiB' USING ERRCODE = 'string_data_right_truncation';
     END IF;
     INSERT INTO arrivals (instance_id, kind, work_item, begins) VALUES (v_instance, p_kind, v_item, p_begins);
-    PERFORM pg_notify(left('duroxide_' || current_schema(), 63), 'sql|t|');
+    PERFORM pg_notify(left('duroxide_' || current_schema(), 63), 'sql|t||9223372036854775807|');
 END $$;
 
 -- Moves arrivals to the queue, in their order. One transaction at a time does: two could overtake each other. Tells how many it moved,

@@ -27,7 +27,7 @@ BEGIN
     PERFORM 1 FROM instances AS i WHERE i.instance_id = ANY (p_instance) ORDER BY i.instance_id FOR NO KEY UPDATE;
     SELECT array_agg(e.instance_id) INTO v_others
     FROM unnest(p_instance, p_token, p_life, p_execution, p_event) AS e (instance_id, token, life, execution_id, event_id)
-    LEFT JOIN inboxes AS b ON b.instance_id = e.instance_id
+    LEFT JOIN inboxes AS b ON b.instance_id = e.instance_id AND b.instance_id = ANY (p_instance)
     LEFT JOIN instances AS i ON i.instance_id = e.instance_id
     -- An inbox with another lease, or with messages that come before this turn's.
     WHERE b.lock_token IS DISTINCT FROM e.token
@@ -57,7 +57,7 @@ BEGIN
     FROM unnest(p_instance, p_token) AS e (instance_id, token)
     CROSS JOIN LATERAL (SELECT array_agg(q.id ORDER BY q.id) AS ids, max(q.visible_at) AS visible_by
                         FROM orchestrator_queue AS q WHERE q.instance_id = e.instance_id AND q.visible_at <= v_now) AS q
-    WHERE b.instance_id = e.instance_id AND b.lock_token = e.token;
+    WHERE b.instance_id = e.instance_id AND b.instance_id = ANY (p_instance) AND b.lock_token = e.token;
 END $$;
 
 -- Processes that have this store open. One that ends uncleanly stays listed, for a day.

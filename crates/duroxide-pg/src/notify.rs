@@ -2,8 +2,8 @@
 //! [`NOTIFY_INTERVAL_MIN`], claims that look again, notified watches.
 //!
 //! One connection listens. Each process announces itself every 30 s; a process that has heard no other sends no NOTIFY.
-//! A notice is `sender|kinds|marks`: `t` turns, `w` activities, `g` an announcement, `*` any instance; marks name
-//! instances that ended.
+//! A notice is `sender|kinds|marks|turns|work`: `t` turns, `w` activities, `g` an announcement, `*` any instance; marks
+//! name instances that ended; turns and work are the keys from which on something is new (`group/marks.rs`).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use crate::connection::db::Db;
 use crate::connection::tls::Tls;
-use crate::queues::Queues;
+use crate::queues::{ANYWHERE, News, Queues};
 use crate::watch::{Watches, mark};
 
 /// How long notices are collected before they are sent.
@@ -35,7 +35,7 @@ const MARKS_MAX: usize = 400;
 /// What waits to be told.
 #[derive(Debug, Default)]
 struct Untold {
-    look: Queues,
+    news: News,
     announces: bool,
     /// Of a notice that was heard: whether nothing was heard of its sender for long.
     is_new: bool,
@@ -45,10 +45,7 @@ struct Untold {
 
 impl Untold {
     fn is_empty(&self) -> bool {
-        self.look == Queues::default()
-            && !self.announces
-            && self.marks.is_empty()
-            && !self.rings_all
+        self.news == News::default() && !self.announces && self.marks.is_empty() && !self.rings_all
     }
 }
 
@@ -86,13 +83,12 @@ impl Notifier {
     }
 
     /// Something is there for other processes, or instances ended that they may watch.
-    pub(crate) fn tell(&self, look: Queues, ended: &[String]) {
-        if (look == Queues::default() && ended.is_empty()) || !self.has_company() {
+    pub(crate) fn tell(&self, news: News, ended: &[String]) {
+        if (news == News::default() && ended.is_empty()) || !self.has_company() {
             return;
         }
         self.add(|untold| {
-            untold.look.turns |= look.turns;
-            untold.look.work |= look.work;
+            untold.news.add(news);
             untold.marks.extend(ended.iter().map(|id| mark(id)));
             if untold.marks.len() > MARKS_MAX {
                 untold.marks.clear();
@@ -112,8 +108,8 @@ impl Notifier {
 
     fn written(&self, untold: &Untold) -> String {
         let kinds: String = [
-            (untold.look.turns, 't'),
-            (untold.look.work, 'w'),
+            (untold.news.turns.is_some(), 't'),
+            (untold.news.work.is_some(), 'w'),
             (untold.announces, 'g'),
             (untold.rings_all, '*'),
         ]
@@ -125,7 +121,10 @@ impl Notifier {
             .iter()
             .map(|mark| format!("{mark:x}"))
             .collect();
-        format!("{}|{kinds}|{}", self.node, marks.join(","))
+        let key = |key: Option<i64>| key.map_or(String::new(), |key| key.to_string());
+        let News { turns, work } = untold.news;
+        let marks = marks.join(",");
+        format!("{}|{kinds}|{marks}|{}|{}", self.node, key(turns), key(work))
     }
 
     /// Another process is there; whether nothing was heard of it for long.
@@ -150,13 +149,18 @@ impl Notifier {
         }
         let kinds = parts.next().unwrap_or("tw*");
         let marks = parts.next().unwrap_or_default();
+        let mut from = |is_so: bool| {
+            let key = parts.next().and_then(|key| key.parse().ok());
+            is_so.then_some(key.unwrap_or(ANYWHERE))
+        };
+        let news = News {
+            turns: from(kinds.contains('t')),
+            work: from(kinds.contains('w')),
+        };
         let is_new = sender.len() == self.node.len() && self.meets(sender);
         Some(Untold {
             is_new,
-            look: Queues {
-                turns: kinds.contains('t'),
-                work: kinds.contains('w'),
-            },
+            news,
             announces: kinds.contains('g'),
             rings_all: kinds.contains('*'),
             marks: marks
@@ -193,7 +197,7 @@ pub(crate) async fn send(notifier: Arc<Notifier>, db: Arc<Db>, channel: String) 
             tracing::debug!(target: "duroxide::providers::postgres", %error, "a notice was not sent, it is sent again");
             tokio::time::sleep(RESEND_AFTER).await;
             notifier.add(|untold| {
-                untold.look = Queues::BOTH;
+                untold.news = Queues::BOTH.into();
                 untold.rings_all = true;
             });
         }
@@ -208,7 +212,7 @@ pub(crate) async fn listen(
     config: Config,
     tls: Tls,
     channel: String,
-    hear: impl Fn(Queues) -> bool,
+    hear: impl Fn(News) -> bool,
     ready: oneshot::Sender<()>,
 ) {
     let mut ready = Some(ready);
@@ -220,7 +224,7 @@ pub(crate) async fn listen(
         notifier.watches.set_hears(false);
         notifier.watches.everything_changed();
         drop(ready.take());
-        if !hear(Queues::default()) {
+        if !hear(News::default()) {
             return;
         }
         if !has_said {
@@ -241,7 +245,7 @@ async fn connected(
     config: &Config,
     tls: &Tls,
     channel: &str,
-    hear: &impl Fn(Queues) -> bool,
+    hear: &impl Fn(News) -> bool,
     ready: &mut Option<oneshot::Sender<()>>,
 ) -> String {
     let (client, mut connection) = match config.connect(tls.clone()).await {
@@ -279,7 +283,7 @@ async fn connected(
                         notifier.watches.set_hears(true);
                         // What happened before this moment was not heard.
                         notifier.watches.everything_changed();
-                        hear(Queues::BOTH);
+                        hear(Queues::BOTH.into());
                         drop(ready.take());
                     }
                 }
@@ -289,20 +293,20 @@ async fn connected(
                 None => return "the connection was closed".to_owned(),
             },
         }
-        if !hear(Queues::default()) {
+        if !hear(News::default()) {
             return "the store is closed".to_owned();
         }
     }
 }
 
-fn take(notifier: &Notifier, payload: &str, hear: &impl Fn(Queues) -> bool) {
+fn take(notifier: &Notifier, payload: &str, hear: &impl Fn(News) -> bool) {
     let Some(heard) = notifier.read(payload) else {
         return;
     };
     if heard.announces && heard.is_new {
         // The new listener missed what was sent before it listened.
         notifier.add(|untold| {
-            untold.look = Queues::BOTH;
+            untold.news = Queues::BOTH.into();
             untold.rings_all = true;
         });
     }
@@ -311,12 +315,17 @@ fn take(notifier: &Notifier, payload: &str, hear: &impl Fn(Queues) -> bool) {
     } else {
         notifier.watches.heard(&heard.marks)
     }
-    hear(heard.look);
+    hear(heard.news);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const NEWS: News = News {
+        turns: Some(-7),
+        work: None,
+    };
 
     fn notifier() -> Arc<Notifier> {
         let watches = Arc::new(Watches::default());
@@ -328,35 +337,35 @@ mod tests {
     fn a_notice_says_what_was_told_and_ones_own_is_not_heard() {
         let (here, there) = (notifier(), notifier());
         let untold = Untold {
-            look: Queues::TURNS,
+            news: NEWS,
             marks: HashSet::from([mark("a"), mark("b")]),
             ..Untold::default()
         };
         let notice = here.written(&untold);
         assert!(here.read(&notice).is_none());
         let heard = there.read(&notice).unwrap();
-        assert_eq!(heard.look, Queues::TURNS);
+        assert_eq!(heard.news, NEWS);
         assert_eq!(heard.marks, untold.marks);
     }
 
     #[test]
     fn who_is_alone_tells_nothing() {
         let (here, there) = (notifier(), notifier());
-        here.tell(Queues::BOTH, &["a".to_owned()]);
+        here.tell(Queues::BOTH.into(), &["a".to_owned()]);
         assert!(here.take().is_empty());
         let announcement = there.written(&Untold {
             announces: true,
             ..Untold::default()
         });
         assert!(here.read(&announcement).unwrap().announces);
-        here.tell(Queues::BOTH, &["a".to_owned()]);
+        here.tell(Queues::BOTH.into(), &["a".to_owned()]);
         assert!(!here.take().is_empty());
     }
 
     #[test]
     fn a_notice_written_by_a_person_is_news_of_everything() {
         let heard = notifier().read("look!").unwrap();
-        assert_eq!(heard.look, Queues::BOTH);
+        assert_eq!(heard.news, Queues::BOTH.into());
         assert!(heard.rings_all);
     }
 
@@ -365,7 +374,7 @@ mod tests {
         let here = notifier();
         here.read("0123456789ab|g|");
         let ended: Vec<String> = (0..1_000).map(|n| n.to_string()).collect();
-        here.tell(Queues::default(), &ended);
+        here.tell(News::default(), &ended);
         let untold = here.take();
         assert!(untold.rings_all && untold.marks.is_empty());
         assert!(here.written(&untold).len() < 8_000);

@@ -14,7 +14,7 @@ use crate::error::{PgError, Result};
 use crate::group::{Op, Request, Waiting, Write};
 use crate::notify::Notifier;
 use crate::options::ProviderConfig;
-use crate::queues::Queues;
+use crate::queues::News;
 use crate::thread::{self, Plan, Shared};
 use crate::watch::Watches;
 
@@ -109,10 +109,11 @@ impl Store {
     }
 
     /// Something was written outside the group; claims here and elsewhere look again.
-    pub(crate) fn look(&self, queues: Queues, ended: &[String]) {
+    pub(crate) fn look(&self, news: impl Into<News>, ended: &[String]) {
+        let news = news.into();
         // A failed send: the store is closing.
-        let _ = self.requests.send(Request::Look(queues));
-        self.notifier.tell(queues, ended);
+        let _ = self.requests.send(Request::Look(news));
+        self.notifier.tell(news, ended);
     }
 
     /// Gives a turn back, uncounted; the caller does not wait for that.

@@ -15,7 +15,7 @@ use crate::error::{PgError, Result};
 use crate::group::{Group, Request};
 use crate::notify::{self, Notifier};
 use crate::options::{MigrationPolicy, PostgresOptions, ProviderConfig};
-use crate::queues::Queues;
+use crate::queues::News;
 use crate::watch::Watches;
 
 /// How long opening a store waits for its listener.
@@ -131,8 +131,8 @@ async fn open(plan: &Plan, io: tokio::runtime::Handle) -> Result<Db> {
 async fn listen(plan: Plan, shared: &Shared, channel: String) {
     let requests = shared.requests.clone();
     // Whether the store is still open.
-    let hear = move |queues: Queues| match requests.upgrade() {
-        Some(group) => queues == Queues::default() || group.send(Request::Look(queues)).is_ok(),
+    let hear = move |news: News| match requests.upgrade() {
+        Some(group) => news == News::default() || group.send(Request::Look(news)).is_ok(),
         None => false,
     };
     let (ready, is_ready) = oneshot::channel();

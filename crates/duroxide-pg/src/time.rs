@@ -30,7 +30,16 @@ pub(crate) fn shown_ms(ms: i64) -> u64 {
 /// What this process takes for the time of the store: the last answer, and what passed since. Sent along with every
 /// call, so that a server whose clock was set back goes on from there. Never a source of time of its own.
 #[derive(Debug, Default)]
-pub(crate) struct Expected(Mutex<Option<(i64, Instant)>>);
+pub(crate) struct Expected(Mutex<Option<Told>>);
+
+/// An answer of the server.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    now: i64,
+    /// What its clock could have said at most when the answer came.
+    at_most: i64,
+    at: Instant,
+}
 
 impl Expected {
     /// The server told its time when it was asked at `asked`. It may have looked at its clock as soon as it was asked,
@@ -39,25 +48,37 @@ impl Expected {
     pub(crate) fn told(&self, now: i64, asked: Instant) {
         let took = asked.elapsed();
         if took <= ANSWER_MAX {
-            let at_most = now.saturating_add(duration_ms(took));
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
-                Some((at_most, Instant::now()));
+            let told = Told {
+                now,
+                at_most: now.saturating_add(duration_ms(took)),
+                at: Instant::now(),
+            };
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
         }
+    }
+
+    /// The last time that the server told: whatever it writes later has no earlier one, unless its clock was set back.
+    /// `i64::MIN` as long as nothing is known.
+    pub(crate) fn last(&self) -> i64 {
+        let told = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        told.map_or(i64::MIN, |told| told.now)
     }
 
     /// As much time has passed as a test moved the server's clock by.
     pub(crate) fn pass(&self, by: Duration) {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((now, _)) = told.as_mut() {
-            *now = now.saturating_add(duration_ms(by));
+        if let Some(told) = told.as_mut() {
+            told.at_most = told.at_most.saturating_add(duration_ms(by));
         }
     }
 
     /// 0 as long as nothing is known, or nothing was heard for so long that the clocks may have drifted apart.
     pub(crate) fn now(&self) -> i64 {
         let told = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        told.filter(|(_, at)| at.elapsed() <= WORTH_FOR)
-            .map_or(0, |(now, at)| now.saturating_add(duration_ms(at.elapsed())))
+        told.filter(|told| told.at.elapsed() <= WORTH_FOR)
+            .map_or(0, |told| {
+                told.at_most.saturating_add(duration_ms(told.at.elapsed()))
+            })
     }
 }
 

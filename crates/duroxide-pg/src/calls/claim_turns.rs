@@ -181,6 +181,8 @@ pub(crate) struct Claimed<T> {
     pub(crate) found: Vec<T>,
     /// Lanes that the caller has not decided about.
     pub(crate) lanes: Vec<String>,
+    /// The smallest key of each lane that has rows.
+    pub(crate) first: Vec<(String, i64)>,
     /// In how many milliseconds something becomes claimable unless another transaction writes.
     pub(crate) due_ms: Option<i64>,
     /// The time of the store.
@@ -198,6 +200,7 @@ impl<T> Claimed<T> {
         Self {
             found: Vec::new(),
             lanes: Vec::new(),
+            first: Vec::new(),
             due_ms: None,
             now: None,
             dead: 0,
@@ -213,6 +216,7 @@ pub(crate) fn read(rows: &[Row]) -> Result<Claimed<RawTurn>> {
         match row.try_get::<_, i32>(0)? {
             0 => claimed.found.push(read_turn(row)?),
             1 => claimed.lanes.push(row.try_get(1)?),
+            3 => claimed.first.push((row.try_get(1)?, row.try_get(8)?)),
             _ => {
                 claimed.now = row.try_get(8)?;
                 claimed.due_ms = row.try_get(10)?;

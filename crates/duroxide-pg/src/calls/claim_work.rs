@@ -120,6 +120,7 @@ pub(crate) fn read(rows: &[Row]) -> Result<Claimed<RawWork>> {
                 incarnation: row.try_get(5)?,
             }),
             1 => claimed.lanes.push(row.try_get(3)?),
+            3 => claimed.first.push((row.try_get(3)?, row.try_get(1)?)),
             _ => {
                 claimed.now = row.try_get(1)?;
                 claimed.due_ms = row.try_get(5)?;

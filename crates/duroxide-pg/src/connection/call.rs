@@ -85,6 +85,13 @@ impl<'a> Call<'a> {
         self.with(Type::TEXT_ARRAY, values.into_iter().collect::<Vec<_>>())
     }
 
+    /// Of a claim: lanes in the order of their bytes and where to begin in each, or neither.
+    pub(crate) fn beginnings(self, lanes_and_keys: Option<(&'a [String], &'a [i64])>) -> Self {
+        let (lanes, keys) = lanes_and_keys.unzip();
+        self.with(Type::TEXT_ARRAY, lanes)
+            .with(Type::INT8_ARRAY, keys)
+    }
+
     pub(crate) fn opt_texts(self, values: impl IntoIterator<Item = Option<&'a str>>) -> Self {
         self.with(Type::TEXT_ARRAY, values.into_iter().collect::<Vec<_>>())
     }

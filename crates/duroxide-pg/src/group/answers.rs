@@ -5,23 +5,17 @@ use tokio_postgres::Row;
 
 use super::Op;
 use super::batch::{Batch, Part};
-use super::done::Done;
+use super::done::{Done, End};
 use super::loan::{LENT, Lent};
 use super::plain;
 use crate::calls::verdict::Verdict;
 use crate::calls::{claim_turns, claim_work};
+use crate::queues::{ANYWHERE, News};
 use crate::text;
 use crate::time::shown_ms;
 
 /// The rows of the calls of an exchange.
 pub(super) type Rows = Vec<(Part, Vec<Row>)>;
-
-/// How an instance stands after the turn that ended its execution.
-pub(super) struct End {
-    pub(super) place: usize,
-    pub(super) custom_status: Option<String>,
-    pub(super) custom_status_version: u64,
-}
 
 /// What became of a write.
 pub(super) enum Fate {
@@ -123,7 +117,13 @@ impl Answers {
             return;
         };
         match (place, verdict(row)) {
-            (0, _) => done.left_behind.turns = true,
+            (0, _) => {
+                let ready_at = row.try_get::<_, Option<i64>>(3).ok().flatten();
+                done.left_behind.add(News {
+                    turns: Some(ready_at.unwrap_or(ANYWHERE)),
+                    work: None,
+                });
+            }
             (_, Verdict::Done) => self.ends.push(End {
                 place,
                 custom_status: row

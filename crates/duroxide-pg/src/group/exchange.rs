@@ -30,7 +30,9 @@ const EARLY_REFUSED: &str = "DX002";
 pub(super) async fn run(db: Arc<Db>, watches: Arc<Watches>, batch: Batch) -> Done {
     let looks = !batch.turns.is_empty() || (!batch.work.is_empty() && batch.loans.is_empty());
     let begun = Instant::now();
+    let (number, turns_from) = (batch.exchange, batch.turns_from());
     let mut done = exchange(db, watches, batch).await;
+    (done.exchange, done.turns_from) = (number, turns_from);
     done.looked_for = looks.then(|| begun.elapsed());
     done
 }
@@ -194,7 +196,7 @@ async fn one_by_one(db: &Arc<Db>, watches: &Arc<Watches>, batch: Batch) -> Done 
         done.again.extend(one.again);
         done.ended.extend(one.ended);
         done.brought = or(done.brought, one.brought);
-        done.left_behind = or(done.left_behind, one.left_behind);
+        done.left_behind.add(one.left_behind);
         done.leased.extend(one.leased);
     }
     for rider in batch.turns {

@@ -52,6 +52,15 @@ impl<N> Lanes<N> {
         (fit, unfit)
     }
 
+    /// All of them.
+    pub(super) fn all(&self) -> Vec<String> {
+        self.always
+            .iter()
+            .chain(self.known.keys())
+            .cloned()
+            .collect()
+    }
+
     pub(super) fn needs(&self, lane: &str) -> Option<&N> {
         self.known.get(lane).and_then(Option::as_ref)
     }

@@ -19,6 +19,7 @@ mod give_back;
 mod lanes;
 mod loan;
 mod loans;
+mod marks;
 mod opening;
 mod outbox;
 mod plain;
@@ -46,6 +47,7 @@ pub(crate) use self::early::EarlyTurn;
 use self::gather::Gathering;
 use self::give_back::{give_back_turn, give_back_work};
 use self::lanes::Lanes;
+use self::marks::Marks;
 use self::opening::Opening;
 use self::polls::Polls;
 use crate::calls::claim_turns::{self, RawTurn};
@@ -56,7 +58,7 @@ use crate::codec::{NewMessage, NewWork};
 use crate::connection::db::{Db, EXCHANGES_MAX};
 use crate::error::Result;
 use crate::notify::Notifier;
-use crate::queues::Queues;
+use crate::queues::{ANYWHERE, NOTHING_NEW, News, Queues};
 use crate::watch::Watches;
 
 /// An exchange that takes longer does not hold up the next one: it may wait for a row that another program holds.
@@ -130,7 +132,7 @@ pub(crate) enum Request {
     Turns(Waiting<claim_turns::Ask, RawTurn>),
     Work(Waiting<claim_work::Ask, RawWork>),
     /// Something may have become claimable that was not written here.
-    Look(Queues),
+    Look(News),
     /// A claimed turn that cannot be handed out.
     GiveBack(RawTurn),
     /// The holder of a lease needs it stored before it uses it for something else than its commit.
@@ -150,6 +152,12 @@ pub(crate) struct Group {
     work: Claims<claim_work::Ask, RawWork>,
     turn_lanes: Lanes<Needs>,
     work_lanes: Lanes<WorkNeeds>,
+    turn_marks: Marks,
+    work_marks: Marks,
+    /// The greatest number of an activity that this process has seen since a claim began at the beginning.
+    work_seen: i64,
+    /// Counts exchanges.
+    exchange: u64,
     running: FuturesUnordered<BoxFuture<'static, Done>>,
     /// When the last exchange began.
     launched_at: Instant,
@@ -158,6 +166,8 @@ pub(crate) struct Group {
     opening: Opening,
     /// The move of what applications left to the queue, if one is under way.
     receiving: Option<BoxFuture<'static, bool>>,
+    /// The time before it began.
+    received_from: i64,
     polls: Polls,
 }
 
@@ -179,12 +189,17 @@ impl Group {
             work: Claims::default(),
             turn_lanes: Lanes::new(&[lane::ANY_NODE, lane::BETWEEN]),
             work_lanes: Lanes::new(&[]),
+            turn_marks: Marks::new(Instant::now()),
+            work_marks: Marks::new(Instant::now()),
+            work_seen: ANYWHERE,
+            exchange: 0,
             running: FuturesUnordered::new(),
             launched_at: Instant::now(),
             gathering: Gathering::new(Instant::now()),
             early: Early::new(),
             opening: Opening::new(Instant::now()),
             receiving: None,
+            received_from: ANYWHERE,
             polls: Polls::new(poll_interval, Instant::now()),
         }
     }
@@ -203,9 +218,13 @@ impl Group {
                 Some(done) = self.running.next() => self.finish(done),
                 moved = received(&mut self.receiving) => {
                     self.receiving = None;
-                    self.look(Queues::TURNS);
+                    let news = News {
+                        turns: Some(self.received_from),
+                        ..News::default()
+                    };
+                    self.look(news);
                     if moved {
-                        self.notifier.tell(Queues::TURNS, &[]);
+                        self.notifier.tell(news, &[]);
                     }
                 }
                 from = self.opening.starts_from() => self.early.starts_from(from),
@@ -237,7 +256,7 @@ impl Group {
                 self.turns.wait(claim);
             }
             Request::Work(claim) => self.work.wait(claim),
-            Request::Look(look) => self.look(look),
+            Request::Look(news) => self.look(news),
             Request::GiveBack(turn) => self.give_back(turn),
             Request::Hold(hold) => self.early.hold_for(hold),
             Request::Store(token, done) => {
@@ -317,11 +336,26 @@ impl Group {
         }
     }
 
-    fn look(&mut self, look: Queues) {
-        if look.turns {
+    /// Something may have become claimable.
+    fn look(&mut self, news: News) {
+        if let Some(from) = news.turns {
+            self.turn_marks.heard(from);
+        }
+        if let Some(from) = news.work {
+            self.work_marks.heard(from);
+        }
+        self.try_claims(Queues {
+            turns: news.turns.is_some(),
+            work: news.work.is_some(),
+        });
+    }
+
+    /// The claims of these queues are tried again.
+    fn try_claims(&mut self, queues: Queues) {
+        if queues.turns {
             self.turns.news();
         }
-        if look.work {
+        if queues.work {
             self.work.news();
         }
     }
@@ -382,8 +416,8 @@ impl Group {
         self.writes.extend(self.early.overdue(now));
         self.turns.expire(now);
         self.work.expire(now);
-        if let Some(look) = self.polls.due(now, self.notifier.hears()) {
-            self.look(look);
+        if let Some(queues) = self.polls.due(now, self.notifier.hears()) {
+            self.try_claims(queues);
         }
     }
 
@@ -403,11 +437,48 @@ impl Group {
             return false;
         }
         batch.lend();
+        self.begin(&mut batch, now);
         self.launched_at = now;
         let (db, watches) = (Arc::clone(&self.db), Arc::clone(&self.watches));
         self.running
             .push(Box::pin(exchange::run(db, watches, batch)));
         true
+    }
+
+    /// Numbers the exchange and tells its claims where to begin.
+    fn begin(&mut self, batch: &mut Batch, now: Instant) {
+        self.exchange += 1;
+        batch.exchange = self.exchange;
+        let (turns_base, work_base) = (self.db.expected.last(), self.work_seen);
+        self.turn_marks.launch(batch.exchange, turns_base, now);
+        self.work_marks.launch(batch.exchange, work_base, now);
+        if !batch.turns.is_empty() {
+            batch.turns_begin = self.turn_marks.begin(self.turn_lanes.all(), now);
+        }
+        if !batch.work.is_empty() && batch.loans.is_empty() {
+            batch.work_begin = self.work_marks.begin(self.work_lanes.all(), now);
+        }
+    }
+
+    /// Takes the marks from what the claims of an exchange saw. Tells from where on it wrote.
+    fn mark(&mut self, done: &Done) -> News {
+        let now = Instant::now();
+        let left = done.left_behind.turns.into_iter().chain(done.turns_from);
+        let turns = seen(&done.turns);
+        let left = left.min().unwrap_or(NOTHING_NEW);
+        let turns = self.turn_marks.end(done.exchange, left, turns, now);
+        let work = seen(&done.work);
+        let work = self.work_marks.end(done.exchange, NOTHING_NEW, work, now);
+        if work.is_whole {
+            self.work_seen = ANYWHERE;
+        }
+        let numbers = found(&done.work).map(|work| work.id);
+        let smallest = seen(&done.work).flatten().map(|(_, number)| *number);
+        self.work_seen = numbers.chain(smallest).fold(self.work_seen, i64::max);
+        News {
+            turns: Some(turns.from),
+            work: Some(work.from),
+        }
     }
 
     /// What a claim noticed beside the turns it found.
@@ -416,11 +487,13 @@ impl Group {
             tracing::warn!(target: "duroxide::providers::postgres", messages = claimed.dead, reason = "their instances were not started in time", "a message was dead-lettered");
         }
         if claimed.arrivals && self.receiving.is_none() {
+            self.received_from = self.db.expected.last();
             self.receiving = Some(Box::pin(outbox::receive(Arc::clone(&self.db))));
         }
     }
 
     fn finish(&mut self, done: Done) {
+        let wrote = self.mark(&done);
         if let Some(took) = done.looked_for {
             self.polls.looked_for(took);
         }
@@ -442,7 +515,7 @@ impl Group {
             self.early.familiar.work_began(work.id, work.attempts);
         }
         // What was written in an exchange was seen by the claims in it, and by no others.
-        self.look(done.brought);
+        self.try_claims(done.brought);
         let mut left = done.brought;
         let turns = found(&done.turns).map(|turn| turn.random);
         let work = found(&done.work).map(|work| work.random);
@@ -464,9 +537,15 @@ impl Group {
                     .work
                     .answer(id, claimed, done.brought.work, give_back_work(&self.db));
         }
-        self.look(done.left_behind);
-        left.turns |= done.left_behind.turns && self.turns.is_empty();
-        self.notifier.tell(left, &done.ended);
+        if done.left_behind.turns.is_some() {
+            self.try_claims(Queues::TURNS);
+            left.turns |= self.turns.is_empty();
+        }
+        let news = News {
+            turns: wrote.turns.filter(|_| left.turns),
+            work: wrote.work.filter(|_| left.work),
+        };
+        self.notifier.tell(news, &done.ended);
     }
 }
 
@@ -476,6 +555,18 @@ fn found<T>(claims: &[(u64, Result<claim_turns::Claimed<T>>)]) -> impl Iterator<
         .iter()
         .filter_map(|(_, claimed)| claimed.as_ref().ok());
     answered.flat_map(|claimed| &claimed.found)
+}
+
+/// What each of these claims saw of its lanes.
+fn seen<T>(
+    claims: &[(u64, Result<claim_turns::Claimed<T>>)],
+) -> impl Iterator<Item = &[(String, i64)]> {
+    let answered = claims
+        .iter()
+        .filter_map(|(_, claimed)| claimed.as_ref().ok());
+    answered
+        .filter(|claimed| claimed.now.is_some())
+        .map(|claimed| claimed.first.as_slice())
 }
 
 /// Whether something was moved; never, if no move is under way.

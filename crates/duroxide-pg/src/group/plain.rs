@@ -7,8 +7,8 @@
 use tokio_postgres::Row;
 
 use super::Op;
-use super::answers::End;
 use super::batch::{Batch, Part};
+use super::done::End;
 use super::loan::Lent;
 use crate::calls::plain_turn::PlainTurn;
 use crate::connection::call::Call;

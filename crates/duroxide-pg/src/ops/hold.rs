@@ -12,7 +12,7 @@ use crate::calls::verdict::Verdict;
 use crate::codec;
 use crate::connection::call::Call;
 use crate::error::Result;
-use crate::queues::Queues;
+use crate::queues::{NOTHING_NEW, News, Queues};
 use crate::store::Store;
 use crate::text;
 use crate::time::duration_ms;
@@ -105,7 +105,12 @@ impl Store {
             .opt_int(delay.map(duration_ms))
             .flag(ignore);
         let is_done: bool = self.one(call).await?;
-        self.look(Queues::WORK, &[]);
+        // The row was there all the time.
+        let news = News {
+            work: Some(NOTHING_NEW),
+            ..News::default()
+        };
+        self.look(news, &[]);
         Ok(is_done.then_some(()).ok_or(Refusal::InvalidToken)?)
     }
 

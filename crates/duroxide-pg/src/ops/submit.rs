@@ -6,7 +6,7 @@ use duroxide_core::provider::{Standing, Step, Submission, Submitted};
 use crate::codec::{self, NewMessage};
 use crate::connection::call::Call;
 use crate::error::{PgError, Result};
-use crate::queues::Queues;
+use crate::queues::News;
 use crate::store::Store;
 use crate::text;
 use crate::watch::InstanceChange;
@@ -26,6 +26,8 @@ impl Store {
             .map(|(item, delay)| codec::message(item, *delay));
         let rows: Vec<NewMessage> = rows.collect::<Result<_>>()?;
         let id = codec::key("the instance id", submission.instance())?;
+        // What is written now has no earlier time.
+        let from = self.db.expected.last();
         for _ in 0..TRIES_MAX {
             let of = || rows.iter();
             let call = Call::new("submit")
@@ -48,7 +50,7 @@ impl Store {
                 return Ok(Submitted::Started);
             }
             let submitted = Submission::answer(standing(found)?, step(done)?);
-            self.tell(submission.instance(), submitted);
+            self.tell(submission.instance(), submitted, from);
             return Ok(submitted);
         }
         Err(PgError::OutOfReach {
@@ -57,7 +59,7 @@ impl Store {
     }
 
     /// Wakes those who wait for what was written.
-    fn tell(&self, instance: &str, submitted: Submitted) {
+    fn tell(&self, instance: &str, submitted: Submitted, from: i64) {
         let ended = match submitted {
             Submitted::Refused(_) => return,
             Submitted::Replaced => vec![text::owned(instance)],
@@ -68,7 +70,11 @@ impl Store {
             Submitted::Replaced => self.watches.announce(instance, InstanceChange::Unknown),
             _ => {}
         }
-        self.look(Queues::TURNS, &ended);
+        let news = News {
+            turns: Some(from),
+            ..News::default()
+        };
+        self.look(news, &ended);
     }
 }
 

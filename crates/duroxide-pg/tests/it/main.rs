@@ -7,6 +7,7 @@ mod crowds;
 mod early;
 mod histories;
 mod letters;
+mod marks;
 mod meetings;
 mod openings;
 mod pages;

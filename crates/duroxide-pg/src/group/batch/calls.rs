@@ -7,6 +7,7 @@ use crate::calls::commit_turn::{self, Commit};
 use crate::calls::enqueue::{self, Ack, Assumed};
 use crate::codec::NewMessage;
 use crate::connection::call::Call;
+use crate::group::marks::Beginnings;
 use crate::group::{EarlyTurn, Op};
 
 impl Batch {
@@ -40,6 +41,10 @@ impl Batch {
         for (place, rider) in self.turns.iter().enumerate() {
             let (fit, unfit) = (&rider.fit, &rider.unfit);
             let call = rider.ask.call(fit, unfit, &rider.barred, lazy, expected);
+            // One that takes everything has no lists.
+            let begin = self.turns_begin.as_ref();
+            let begin = begin.filter(|_| !rider.ask.abilities.are_all());
+            let call = call.beginnings(begin.map(Beginnings::as_slices));
             calls.push((Part::ClaimTurns(place), call));
         }
         let asking = if self.loans.is_empty() {
@@ -50,6 +55,8 @@ impl Batch {
         for (place, rider) in asking.iter().enumerate() {
             let (plain, bound) = (&rider.plain, &rider.bound);
             let call = rider.ask.call(plain, bound, &rider.unfit, expected);
+            let begin = self.work_begin.as_ref();
+            let call = call.beginnings(begin.map(Beginnings::as_slices));
             calls.push((Part::ClaimWork(place), call));
         }
         calls

@@ -11,12 +11,13 @@ use tokio::time::Instant;
 use super::claims::Chosen;
 use super::lanes::Lanes;
 use super::loan::Loan;
+use super::marks::Beginnings;
 use super::{EarlyTurn, Op, Write};
 use crate::calls::commit_turn::Commit;
 use crate::calls::enqueue::Ack;
 use crate::calls::{claim_turns, claim_work};
 use crate::codec::{NewMessage, NewWork};
-use crate::queues::Queues;
+use crate::queues::{ANYWHERE, Queues};
 
 /// How much one exchange carries at most.
 const WRITES_MAX: usize = 256;
@@ -45,6 +46,11 @@ pub(super) struct WorkRider {
 
 #[derive(Default)]
 pub(super) struct Batch {
+    /// The number of the exchange that carries it.
+    pub(super) exchange: u64,
+    /// Where its claims begin, unless they find their lanes by themselves.
+    pub(super) turns_begin: Option<Beginnings>,
+    pub(super) work_begin: Option<Beginnings>,
     pub(super) writes: Vec<Write>,
     pub(super) turns: Vec<TurnRider>,
     pub(super) work: Vec<WorkRider>,
@@ -178,6 +184,21 @@ impl Batch {
             }
         }
         brings
+    }
+
+    /// The smallest key of an inbox that the writes may open, if that is known to be smaller than the time at which
+    /// they are written: of a timer that is due already. A message that continues an instance may take its inbox to
+    /// another lane, with the key it has.
+    pub(super) fn turns_from(&self) -> Option<i64> {
+        let commits = self.commits().into_iter();
+        let sent = commits.flat_map(|commit| &commit.to_orchestrators);
+        let messages = sent.chain(self.messages());
+        messages
+            .filter_map(|message| match message.kind {
+                "ContinueAsNew" => Some(ANYWHERE),
+                _ => message.due,
+            })
+            .min()
     }
 
     pub(super) fn ops(&self) -> impl Iterator<Item = &Op> {
