@@ -83,6 +83,8 @@ const BACK_OFF_FIRST: Duration = Duration::from_millis(50);
 const BACK_OFF_MAX: Duration = Duration::from_secs(10);
 /// How large the messages of one turn become at most.
 const CAUSES_BYTES_MAX: usize = 1024 * 1024;
+/// How many turns that lost their lease are remembered: more than a process runs at once.
+const REFUSED_MAX: usize = 4_096;
 /// How many turns are proposed at most, and up to how many writes that wait.
 const PROPOSED_MAX: usize = 512;
 
@@ -158,6 +160,8 @@ pub(super) struct Early {
     tokens: HashMap<Uuid, String>,
     /// Turns whose leases are being stored, and who waits for that.
     leasing: HashMap<Uuid, Parked>,
+    /// Turns whose leases could not be stored, the latest last: their code may still run, and ask.
+    refused: VecDeque<Uuid>,
     /// What is known of instances and activities.
     pub(super) familiar: Familiar,
     /// From when on starts may be handed out early; `None` while that is not known.
@@ -177,6 +181,7 @@ impl Early {
             out: HashMap::new(),
             tokens: HashMap::new(),
             leasing: HashMap::new(),
+            refused: VecDeque::new(),
             familiar: Familiar::default(),
             starts_from: None,
             served_at: Instant::now(),
@@ -417,7 +422,7 @@ impl Early {
     pub(super) fn tell_when_stored(&mut self, token: Uuid, done: oneshot::Sender<bool>) {
         match self.leasing.get_mut(&token) {
             Some(parked) => parked.told.push(done),
-            None => drop(done.send(true)),
+            None => drop(done.send(!self.refused.contains(&token))),
         }
     }
 
@@ -444,6 +449,12 @@ impl Early {
             let Some(parked) = self.leasing.remove(token) else {
                 continue;
             };
+            if !is_stored {
+                if self.refused.len() == REFUSED_MAX {
+                    self.refused.pop_front();
+                }
+                self.refused.push_back(*token);
+            }
             for done in parked.told {
                 // A failed send: the caller dropped the call.
                 let _ = done.send(*is_stored);

@@ -94,8 +94,10 @@ impl Batch {
             // It knows what it knew before, unless there was more than all of them take.
             let due = rider.idle.flatten();
             let due_ms = match (is_more, found.is_empty()) {
-                (true, true) => Some(0),
-                (true, false) => None,
+                // What is left waits for the next claim, also if a loan came to nothing: its activity was cancelled by
+                // the turn that asked for it, or its instance is paused.
+                (true, _) if found.len() < rider.ask.max => Some(0),
+                (true, _) => None,
                 (false, _) => Some(due.map_or(i64::MAX, |at| duration_ms(at.duration_since(now)))),
             };
             let claimed = Claimed {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use duroxide_core::event::{Event, EventKind};
 use duroxide_core::provider::{
     CachedHistories, CachedHistory, ClaimedTurn, ClaimedWork, ExecutionMetadata, HandOut, Provider,
-    ProviderAdmin, ProviderError, TagFilter, TurnClaim, WorkClaim, WorkItem,
+    ProviderAdmin, ProviderError, ScheduledActivityIdentifier, TagFilter, TurnClaim, WorkClaim,
+    WorkItem,
 };
 use duroxide_pg::PostgresProvider;
 use tokio::task::JoinHandle;
@@ -42,6 +43,7 @@ pub(crate) struct Decided {
     pub(crate) events: Vec<Event>,
     pub(crate) work: Vec<WorkItem>,
     sent: Vec<WorkItem>,
+    dropped: Vec<ScheduledActivityIdentifier>,
     pub(crate) metadata: ExecutionMetadata,
 }
 
@@ -74,6 +76,16 @@ impl Decided {
             input: "{}".to_owned(),
             session_id: None,
             tag: None,
+        });
+        self
+    }
+
+    /// As this, and it drops an activity.
+    pub(crate) fn dropping(mut self, id: &str, event_id: u64) -> Self {
+        self.dropped.push(ScheduledActivityIdentifier {
+            instance: id.to_owned(),
+            execution_id: 1,
+            activity_id: event_id,
         });
         self
     }
@@ -111,6 +123,7 @@ impl Decided {
             events: vec![Event::with_event_id(event_id, id, 1, None, kind)],
             work: Vec::new(),
             sent: Vec::new(),
+            dropped: vec![],
             metadata: ExecutionMetadata {
                 status: Some("Completed".to_owned()),
                 output: Some("done".to_owned()),
@@ -175,12 +188,13 @@ impl<'s> Node<'s> {
             events,
             work,
             sent,
+            dropped,
             metadata,
         } = decided;
         let last = events.last().map(Event::event_id);
         let (token, execution) = (&turn.lock_token, turn.item.execution_id);
         self.store
-            .ack_orchestration_item(token, execution, events, work, sent, metadata, vec![])
+            .ack_orchestration_item(token, execution, events, work, sent, metadata, dropped)
             .await?;
         let history = CachedHistory {
             incarnation: turn.incarnation.unwrap(),
@@ -523,6 +537,18 @@ async fn a_turn_that_was_overtaken_learns_it_before_it_does_more_than_decide() {
     lost(node.store.store_lease(&turn.lock_token).await);
     sent.await.unwrap().unwrap();
     lost(node.commit(&turn, Decided::first(&id)).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_whose_lease_was_refused_hears_so_whenever_it_asks() {
+    let schema = Schema::new();
+    let (node, other) = (Node::on(&schema).await, Node::on(&schema).await);
+    let (turn, sent) = node.early_start().await;
+    other.start(&turn.item.instance).await.unwrap().unwrap();
+    // As if the turn had taken too long: the store tries to store its lease, before the code asks.
+    lost(node.store.store_lease(&turn.lock_token).await);
+    sent.await.unwrap().unwrap();
+    lost(node.store.store_lease(&turn.lock_token).await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -170,6 +170,37 @@ async fn activities_of_any_turn_are_leased_to_the_workers_that_wait() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_activity_that_its_turn_drops_does_not_hide_those_behind_it() {
+    let schema = Schema::new();
+    let node = Node::on(&schema).await;
+    let (turn, sent) = node.early_start().await;
+    node.commit(&turn, Decided::first(&turn.item.instance))
+        .await
+        .unwrap();
+    sent.await.unwrap().unwrap();
+    let (turn, sent) = node.early_start().await;
+    let id = turn.item.instance.clone();
+    while try_work(&node).await {}
+    let two = WorkClaim {
+        max: 2,
+        ..claim(Duration::from_secs(20))
+    };
+    // The first two are leased to the worker, and the first of them goes again.
+    let decided = Decided::first(&id).asking(&id, 3).asking(&id, 4);
+    let decided = decided.dropping(&id, 2);
+    let (found, committed) = futures::join!(node.store.claim_work(two), async {
+        assert!(!try_work(&node).await);
+        node.commit(&turn, decided).await
+    });
+    committed.unwrap();
+    sent.await.unwrap().unwrap();
+    assert_eq!(found.unwrap().len(), 1);
+    // Sooner than the next look at everything.
+    let next = node.store.claim_work(claim(Duration::from_secs(2))).await;
+    assert_eq!(next.unwrap().len(), 1, "the third waits for a look");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_activity_of_a_paused_instance_is_leased_to_nobody() {
     let schema = Schema::new();
     let node = Node::on(&schema).await;
