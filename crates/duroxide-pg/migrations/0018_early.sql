@@ -70,7 +70,9 @@ CREATE TABLE openings (
 CREATE FUNCTION note_opening(p_id uuid) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM openings AS o WHERE o.opened_at < server_ms(clock_timestamp()) - 86400000;
-    INSERT INTO openings (id, opened_at) VALUES (p_id, server_ms(clock_timestamp()));
+    -- A process whose answer was lost notes it again.
+    INSERT INTO openings AS o (id, opened_at) VALUES (p_id, server_ms(clock_timestamp()))
+        ON CONFLICT (id) DO UPDATE SET opened_at = excluded.opened_at;
     RETURN (SELECT true FROM openings AS o WHERE o.id <> p_id LIMIT 1) IS NOT NULL;
 END $$;
 

@@ -193,6 +193,8 @@ pub(crate) struct Claimed<T> {
     pub(crate) arrivals: bool,
     /// Whether there is something that only other nodes can claim.
     pub(crate) others: bool,
+    /// Whether the server looked at all.
+    pub(crate) was_tried: bool,
 }
 
 impl<T> Claimed<T> {
@@ -206,6 +208,7 @@ impl<T> Claimed<T> {
             dead: 0,
             arrivals: false,
             others: false,
+            was_tried: true,
         }
     }
 }

@@ -234,7 +234,7 @@ impl<A: Comparable, T> Claims<A, T> {
             if brought {
                 waiter.knows += 1;
             }
-            if !claimed.lanes.is_empty() {
+            if !claimed.lanes.is_empty() || !claimed.was_tried {
                 waiter.knows = 0;
             }
             return false;
@@ -313,5 +313,31 @@ mod tests {
         );
         claims.news();
         assert_eq!(idle(&claims, now), None, "something may have come");
+    }
+
+    #[test]
+    fn a_claim_that_does_not_wait_is_not_answered_before_it_was_tried() {
+        let now = Instant::now();
+        let mut claims = Claims::default();
+        claims.wait(Waiting {
+            deadline: None,
+            ..claim(now)
+        });
+        // The exchange that carried it was undone.
+        for chosen in claims.choose(now, false) {
+            let untried = Claimed {
+                was_tried: false,
+                ..Claimed::new()
+            };
+            claims.answer(chosen.id, Ok(untried), true, drop);
+        }
+        claims.expire(now);
+        let again = claims.choose(now, false);
+        assert_eq!(again.len(), 1, "it was answered with nothing");
+        for chosen in again {
+            claims.answer(chosen.id, Ok(Claimed::new()), false, drop);
+        }
+        claims.expire(now);
+        assert_eq!(claims.choose(now, true).len(), 0, "it has its answer");
     }
 }

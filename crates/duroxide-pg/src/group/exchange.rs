@@ -212,6 +212,7 @@ async fn one_by_one(db: &Arc<Db>, watches: &Arc<Watches>, batch: Batch) -> Done 
 fn nothing_yet<T>() -> Claimed<T> {
     Claimed {
         due_ms: Some(0),
+        was_tried: false,
         ..Claimed::new()
     }
 }

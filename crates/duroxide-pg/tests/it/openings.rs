@@ -37,3 +37,13 @@ async fn a_process_is_listed_from_its_first_claim_of_turns_to_its_end() {
     drop(node);
     are_listed(&schema, 0);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_whose_answer_was_lost_is_listed_once() {
+    let schema = Schema::new();
+    let _node = Node::on(&schema).await;
+    let note = "SELECT count(*) FROM {s}.note_opening('00000000-0000-4000-8000-000000000001')";
+    assert_eq!(schema.shell(note), 1);
+    assert_eq!(schema.shell(note), 1, "it may say so again");
+    are_listed(&schema, 1);
+}
