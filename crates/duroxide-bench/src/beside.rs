@@ -2,20 +2,17 @@
 //! filled where that matters. Out: two rows, without and with, measured in turns on the same store, so that a slow
 //! minute of the disk hits both.
 
-use std::io::Read;
-use std::ops::ControlFlow;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use duroxide::providers::{CountBy, InstanceQuery};
-use duroxide::{Client, Labels, Retention, RetentionPolicy, RetentionRule, RuntimeOptions};
-use tracing::instrument::WithSubscriber;
+use duroxide::{Client, Labels, Retention, RetentionPolicy, RetentionRule};
 
+use crate::copies::Copies;
 use crate::course::{self, FILE};
-use crate::measure::Sample;
+use crate::measure::{Latencies, Sample};
+use crate::observed::Parts;
 use crate::ours::Engine;
 use crate::report::Row;
 use crate::system::{Subject, System};
@@ -30,14 +27,17 @@ pub(crate) enum Beside {
     /// The node deletes what ended two seconds ago: first the instances that the store was filled with, then those of
     /// the run.
     Retention,
-    /// Starts have labels, a subscriber formats every span and line, and the node announces itself.
-    Observed,
+    /// Starts have labels, a subscriber formats every span and line, the node announces itself; or one of the three.
+    Observed(Parts),
 }
 
 pub(crate) const NAMES: &[(&str, Beside)] = &[
     ("backup@64", Beside::Backup),
     ("retention@64", Beside::Retention),
-    ("observed@64", Beside::Observed),
+    ("observed@64", Beside::Observed(Parts::ALL)),
+    ("labels@64", Beside::Observed(Parts::LABELS)),
+    ("spans@64", Beside::Observed(Parts::SPANS)),
+    ("announced@64", Beside::Observed(Parts::ANNOUNCEMENTS)),
 ];
 
 const IN_FLIGHT: usize = 64;
@@ -53,7 +53,7 @@ pub(crate) async fn run(
     time: Duration,
     prefill: u32,
 ) -> Vec<Row> {
-    if what != Beside::Observed {
+    if !matches!(what, Beside::Observed(_)) {
         course::seed(open::open(subject, folder).await).await;
         match subject {
             Subject::Postgres => fill_postgres::run(&open::schema(folder), prefill).await,
@@ -97,36 +97,53 @@ async fn slice(
     number: usize,
 ) -> Sample {
     let store = open::store(subject, folder).await;
-    let mut options = RuntimeOptions::default();
-    match what {
-        Beside::Retention if goes_on => options.retention = Some(retention()),
-        Beside::Observed if !goes_on => options.node_announce_interval = None,
-        Beside::Backup | Beside::Retention | Beside::Observed => {}
+    let parts = match what {
+        Beside::Observed(parts) => parts.in_slice(goes_on),
+        // With what a program has by default.
+        Beside::Backup | Beside::Retention => Parts::ANNOUNCEMENTS,
+    };
+    let mut options = parts.options();
+    if goes_on && what == Beside::Retention {
+        options.retention = Some(retention());
     }
     let client = Client::new(Arc::clone(&store));
-    let engine = Engine::start(store, options);
-    let is_observed = goes_on && what == Beside::Observed;
-    let engine = if is_observed {
-        engine.with_subscriber(subscriber()).await
-    } else {
-        engine.await
-    };
+    let engine = Engine::start(store, options).await;
     let copies = (goes_on && what == Beside::Backup).then(|| Copies::start(&folder.join(FILE)));
     let system = Arc::new(Labelled {
         engine,
         client,
         slice: number,
-        labels: if is_observed { labels() } else { Labels::new() },
+        labels: parts.labels(),
     });
     closed_loop(&system, "hello", 0, IN_FLIGHT, time / 5, "warm").await;
     let sample = Sample::begin(1);
-    let seen = closed_loop(&system, "hello", 0, IN_FLIGHT, time, "run").await;
+    let seen = until_copied(&system, time, copies.as_ref()).await;
     let sample = sample.finish(seen);
     drop(copies);
     if let Ok(system) = Arc::try_unwrap(system) {
         system.stop().await;
     }
     sample
+}
+
+/// Runs `hello` for this time, and on until a whole copy was made, if copies are made.
+async fn until_copied(
+    system: &Arc<Labelled>,
+    time: Duration,
+    copies: Option<&Copies>,
+) -> Latencies {
+    let finished = || copies.map_or(usize::MAX, Copies::finished);
+    let wanted = finished().saturating_add(1);
+    let mut seen = closed_loop(system, "hello", 0, IN_FLIGHT, time, "run").await;
+    let mut round = 0;
+    while finished() < wanted {
+        round += 1;
+        let prefix = format!("on-{round}");
+        let second = Duration::from_secs(1);
+        let more = closed_loop(system, "hello", 0, IN_FLIGHT, second, &prefix).await;
+        seen = seen.and(more);
+    }
+    seen
 }
 
 fn retention() -> Retention {
@@ -138,19 +155,6 @@ fn retention() -> Retention {
         policy: RetentionPolicy::new().rule(rule),
         interval: Duration::from_secs(1),
     }
-}
-
-/// What a program logs with: every span and line is formatted, and goes nowhere.
-fn subscriber() -> impl Into<tracing::Dispatch> {
-    tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::INFO)
-        .with_writer(std::io::sink)
-        .finish()
-}
-
-fn labels() -> Labels {
-    let pair = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
-    [("customer", "acme"), ("region", "north")].map(pair).into()
 }
 
 /// An engine whose instances have ids of their own in each slice, and labels.
@@ -199,59 +203,4 @@ impl System for Labelled {
     async fn stop(self) {
         self.engine.stop().await;
     }
-}
-
-/// A process that copies the file; it ends with this.
-struct Copies(Child);
-
-impl Copies {
-    fn start(file: &Path) -> Self {
-        let program = std::env::current_exe().expect("a running program has a path");
-        let copying = Command::new(program)
-            .arg("copy")
-            .arg(file)
-            .stdin(Stdio::piped())
-            .spawn();
-        Self(copying.expect("start the copies"))
-    }
-}
-
-impl Drop for Copies {
-    fn drop(&mut self) {
-        drop(self.0.stdin.take());
-        let ended = self.0.wait().expect("a child of ours");
-        assert!(ended.success(), "copying ended with {ended}");
-    }
-}
-
-/// Copies a file again and again, until the input ends.
-pub(crate) fn copy(file: &Path) {
-    let is_over = Arc::new(AtomicBool::new(false));
-    let over = Arc::clone(&is_over);
-    std::thread::spawn(move || {
-        // Its end is all there is to it.
-        let _ = std::io::stdin().read(&mut [0]);
-        over.store(true, Ordering::Relaxed);
-    });
-    let to = file.with_extension("copy");
-    let (mut whole, mut bytes) = (0, 0);
-    while !is_over.load(Ordering::Relaxed) {
-        let copied = duroxide::providers::sqlite::backup(file, &to, |_, _| {
-            if is_over.load(Ordering::Relaxed) {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        });
-        match copied {
-            Ok(written) => {
-                std::fs::remove_file(&to).expect("remove a copy");
-                whole += 1;
-                bytes += written;
-            }
-            Err(error) if is_over.load(Ordering::Relaxed) => drop(error),
-            Err(error) => panic!("a copy failed: {error}"),
-        }
-    }
-    eprintln!("  {whole} copies were finished, {} MB", bytes / 1_000_000);
 }

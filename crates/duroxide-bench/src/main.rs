@@ -3,6 +3,7 @@
 //! links another SQLite, and is built the first time it is asked for.
 
 mod beside;
+mod copies;
 mod course;
 mod direct;
 mod engine;
@@ -12,6 +13,7 @@ mod floor;
 mod hygiene;
 mod measure;
 mod nodes;
+mod observed;
 mod open;
 mod operate;
 mod peer;
@@ -121,7 +123,7 @@ fn main() {
             }
         }
         What::Fill { file, count } => fill::run(&file, count),
-        What::Copy { file } => beside::copy(&file),
+        What::Copy { file } => copies::copy(&file),
         What::Serve { subject, folder } => nodes::serve(subject, &folder),
         What::First { subject } => first(subject),
     }

@@ -1,5 +1,6 @@
 //! The command line as types. The help texts are the doc comments.
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::filter::FilterArgs;
@@ -149,8 +150,8 @@ pub(crate) struct ListArgs {
     /// Oldest first
     #[arg(long)]
     pub(crate) oldest_first: bool,
-    /// How many at most; a page holds up to 1000
-    #[arg(long, default_value_t = 50)]
+    /// How many at most
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
     /// The page after this cursor, which the page before ended with
     #[arg(long)]
@@ -216,14 +217,16 @@ pub(crate) struct WaitArgs {
 #[derive(Debug, Args)]
 pub(crate) struct StartArgs {
     /// The orchestration
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) name: String,
     /// The id of the new instance
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) id: String,
     /// Its input; `-` reads standard input
     #[arg(long, default_value = "")]
     pub(crate) input: String,
-    /// Exactly this version of the orchestration
-    #[arg(long)]
+    /// Exactly this version of the orchestration, as in 1.2.0
+    #[arg(long, value_parser = version)]
     pub(crate) version: Option<String>,
     /// A label, as in customer=acme; may be given several times
     #[arg(long, value_name = "KEY=VALUE", value_parser = crate::filter::label)]
@@ -256,6 +259,7 @@ pub(crate) struct SignalArgs {
     /// The instance
     pub(crate) id: String,
     /// The signal's name
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) name: String,
     /// What it carries; `-` reads standard input
     #[arg(long, default_value = "")]
@@ -270,6 +274,7 @@ pub(crate) struct EnqueueArgs {
     /// The instance
     pub(crate) id: String,
     /// The queue
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) queue: String,
     /// The message; `-` reads standard input
     #[arg(long, default_value = "")]
@@ -315,6 +320,14 @@ pub(crate) struct TopArgs {
     pub(crate) every: std::time::Duration,
 }
 
+/// A version as handlers have it: one that cannot be compared would never run.
+fn version(text: &str) -> Result<String, String> {
+    match semver::Version::parse(text) {
+        Ok(version) => Ok(version.to_string()),
+        Err(why) => Err(format!("a version is three numbers like 1.2.0: {why}")),
+    }
+}
+
 /// Verbs that remove something need `--yes`.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Consent {
@@ -351,7 +364,7 @@ pub(crate) enum DeadLettersCommand {
     /// List dead letters, oldest first
     List {
         /// How many at most
-        #[arg(long, default_value_t = 100)]
+        #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
         limit: u32,
     },
     /// Show one dead letter whole
@@ -380,7 +393,7 @@ pub(crate) struct PruneArgs {
     /// One instance; without it, all
     pub(crate) id: Option<String>,
     /// Keep this many executions of each, the current one among them
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) keep: u32,
     /// Only executions that ended before this: a time, or a span like 30d
     #[arg(long)]
@@ -404,7 +417,7 @@ pub(crate) struct RetentionArgs {
     #[arg(long, value_name = "COUNT")]
     pub(crate) keep: Option<u32>,
     /// Keep this many executions of each instance, the current one among them
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) keep_executions: Option<u32>,
     #[command(flatten)]
     pub(crate) consent: Consent,

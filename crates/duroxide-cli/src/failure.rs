@@ -15,6 +15,9 @@ pub(crate) enum Failure {
     /// `start`: the id is taken.
     #[error("{0}")]
     Exists(String),
+    /// `signal`, `enqueue`: there is nobody to take it.
+    #[error("{0}")]
+    Ended(String),
     #[error("the instance did not end in time")]
     Timeout,
     /// `wait`: the instance ended without a value.
@@ -22,6 +25,9 @@ pub(crate) enum Failure {
     InstanceFailed(String),
     #[error("{0}; nothing was changed. Look with --dry-run, then repeat with --yes")]
     NeedsYes(String),
+    /// `export`: the file would be replaced.
+    #[error("{0} exists; nothing was written. --yes replaces it")]
+    WouldReplace(String),
     /// `check`, `export`: something in the store is wrong or cannot be read.
     #[error("{0} problems were found")]
     Problems(usize),
@@ -37,12 +43,12 @@ impl Failure {
     /// The exit code; `docs/cli.md` lists them.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Store(_) | Self::Io(_) | Self::Exists(_) => 1,
+            Self::Store(_) | Self::Io(_) | Self::Exists(_) | Self::Ended(_) => 1,
             Self::Usage(_) => 2,
             Self::NotFound(_) => 3,
             Self::Timeout => 4,
             Self::InstanceFailed(_) => 5,
-            Self::NeedsYes(_) => 6,
+            Self::NeedsYes(_) | Self::WouldReplace(_) => 6,
             Self::Problems(_) => 7,
             Self::Open { .. } => 8,
         }
@@ -55,6 +61,10 @@ impl From<ClientError> for Failure {
             ClientError::InstanceNotFound { .. } => Self::NotFound(error.to_string()),
             ClientError::Timeout => Self::Timeout,
             ClientError::InvalidInput { message } => Self::Usage(message),
+            // The library's words name an argument of its own; here there is an option.
+            ClientError::InstanceStillRunning { instance_id } => Self::Store(format!(
+                "{instance_id} has not ended: cancel or terminate it first, or delete it all the same with --force"
+            )),
             other => Self::Store(other.to_string()),
         }
     }

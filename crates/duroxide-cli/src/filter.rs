@@ -5,7 +5,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use duroxide_core::check_label;
-use duroxide_core::provider::{InstanceQuery, InstanceStatus, InstanceSummary, TimeRange};
+use duroxide_core::provider::{
+    InstanceQuery, InstanceStatus, InstanceSummary, SortKey, SortOrder, TimeRange,
+};
 use duroxide_runtime::client::Client;
 
 use crate::failure::Failure;
@@ -149,6 +151,16 @@ impl<'a> Pages<'a> {
         self.next = page.next.map(|next| query.after(next));
         Ok(Some(page.items))
     }
+}
+
+/// One instance, as a list shows it.
+pub(crate) async fn one(client: &Client, id: &str) -> Result<InstanceSummary, Failure> {
+    // Among its descendants whose ids begin with its own, an instance is the oldest and has the shortest id.
+    let query = InstanceQuery::new().with_root(id).with_id_prefix(id);
+    let query = query.sorted(SortKey::Created, SortOrder::OldestFirst);
+    let page = client.query_instances(&query.with_page_size(1)).await?;
+    let found = page.items.into_iter().find(|one| one.instance_id == id);
+    found.ok_or_else(|| Failure::NotFound(format!("Instance {id} not found")))
 }
 
 /// Every instance that a query admits.

@@ -43,3 +43,13 @@ pub(crate) async fn find(client: &Client, id: &str) -> Result<Present, Failure> 
     let found = look(client, id).await?;
     found.ok_or_else(|| Failure::NotFound(format!("Instance {id} not found")))
 }
+
+/// The instance has begun; a failure if not, which says more of one whose start waits.
+pub(crate) async fn begun(client: &Client, id: &str) -> Result<(), Failure> {
+    match find(client, id).await? {
+        Present::Known(_) => Ok(()),
+        Present::Starting => Err(Failure::NotFound(format!(
+            "{id} has not begun: no node has run its first turn; `duroxide why {id}` says more"
+        ))),
+    }
+}

@@ -15,12 +15,16 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::Arguments;
+use crate::args::{Arguments, ColorChoice};
+use crate::failure::Failure;
 use crate::output::Output;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return misused(&error),
+    };
     let output = Output::new(arguments.json, arguments.color);
     let done = match audit::listen() {
         Ok(()) => commands::run(arguments, &output).await,
@@ -33,4 +37,19 @@ async fn main() -> ExitCode {
             ExitCode::from(failure.exit_code())
         }
     }
+}
+
+/// Help, or what is wrong with the arguments: as JSON too, if one of them asks for that.
+fn misused(error: &clap::Error) -> ExitCode {
+    let is_json = std::env::args_os()
+        .take_while(|argument| argument != "--")
+        .any(|argument| argument == "--json");
+    if !is_json || !error.use_stderr() {
+        error.exit();
+    }
+    let told = error.to_string();
+    let told = told.trim_start_matches("error: ").trim_end();
+    let failure = Failure::Usage(told.to_owned());
+    Output::new(true, ColorChoice::Never).failure(&failure);
+    ExitCode::from(failure.exit_code())
 }

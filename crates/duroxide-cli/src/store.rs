@@ -9,7 +9,7 @@ use std::sync::Arc;
 use duroxide_core::provider::{Provider, ProviderAdmin};
 use duroxide_pg::{MigrationPolicy, PgError, PostgresOptions, PostgresProvider, ProviderConfig};
 use duroxide_runtime::client::Client;
-use duroxide_sqlite::{SchemaUpgrade, SqliteOptions, SqliteProvider, SqliteUrl};
+use duroxide_sqlite::{SchemaUpgrade, SqliteError, SqliteOptions, SqliteProvider, SqliteUrl};
 use duroxide_store::RedbProvider;
 use duroxide_store::redb::RedbOptions;
 
@@ -179,7 +179,11 @@ impl Address {
                     ..SqliteOptions::default()
                 };
                 let opened = SqliteProvider::new(&url, Some(options)).await;
-                Arc::new(opened.map_err(|error| self.refused(error))?)
+                let refused = |error: SqliteError| match error {
+                    SqliteError::Io { detail } => self.refused(cannot_write_beside(&detail)),
+                    error => self.refused(error),
+                };
+                Arc::new(opened.map_err(refused)?)
             }
             Self::Redb(path) => {
                 if !path.exists() {
@@ -214,6 +218,14 @@ impl fmt::Display for Address {
             Self::Postgres { url, .. } => f.write_str(&redacted(url)),
         }
     }
+}
+
+/// What an operator can do if SQLite cannot work with its files at all.
+fn cannot_write_beside(detail: &str) -> String {
+    format!(
+        "{detail}; also for looking, SQLite keeps two files beside it, so the disk must work, and you must have the right to \
+         write in the folder"
+    )
 }
 
 /// A PostgreSQL provider, with the few connections that a command needs. A command that looks once waits neither for a

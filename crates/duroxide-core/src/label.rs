@@ -5,6 +5,7 @@
 //! takes them off again. From there they ride with the messages carried into an execution, under a reserved queue. A
 //! change by the code is recorded as a key-value under a reserved key. So events and work items keep their shape.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use crate::event::{Event, EventKind};
@@ -181,17 +182,54 @@ pub fn carried_labels(labels: &Labels) -> Option<(String, String)> {
 
 /// The labels that an execution began with.
 pub(crate) fn labels_at_start(started: &EventKind) -> Labels {
+    written_at_start(started).map_or_else(Labels::new, read)
+}
+
+/// The same as it is written.
+fn written_at_start(started: &EventKind) -> Option<&str> {
     let EventKind::OrchestrationStarted {
         carry_forward_events: Some(carried),
         ..
     } = started
     else {
-        return Labels::new();
+        return None;
     };
     let labels = carried.iter().find(|(queue, _)| queue == LABELS_QUEUE);
-    // Only the engine writes here; what cannot be read is no label.
-    let read = labels.map(|(_, json)| serde_json::from_str(json).unwrap_or_default());
-    read.unwrap_or_default()
+    labels.map(|(_, json)| json.as_str())
+}
+
+/// Only the engine writes them; what cannot be read is no label.
+fn read(json: &str) -> Labels {
+    serde_json::from_str(json).unwrap_or_default()
+}
+
+/// The labels of an instance as its code knows them. Read when they are first asked for: every turn begins with them,
+/// and few orchestrations ask.
+#[derive(Debug, Default)]
+pub(crate) struct KnownLabels {
+    written: Option<String>,
+    labels: OnceCell<Labels>,
+}
+
+impl KnownLabels {
+    /// Those that an execution begins with.
+    pub(crate) fn at_start(started: &EventKind) -> Self {
+        Self {
+            written: written_at_start(started).map(str::to_owned),
+            labels: OnceCell::new(),
+        }
+    }
+
+    pub(crate) fn all(&self) -> &Labels {
+        let first = || self.written.as_deref().map_or_else(Labels::new, read);
+        self.labels.get_or_init(first)
+    }
+
+    pub(crate) fn change(&mut self) -> &mut Labels {
+        self.all();
+        self.written = None;
+        self.labels.get_mut().expect("they were read just now")
+    }
 }
 
 /// What the events of a turn change about the labels of their instance, in order. The start of a later execution
@@ -287,6 +325,28 @@ mod tests {
         }
         let plain = labelled_input(&Labels::new(), "plain".to_owned());
         assert_eq!(plain, "plain", "an input without labels is as it was");
+    }
+
+    #[test]
+    fn known_labels_are_those_of_the_start_until_the_code_changes_them() {
+        let given = labels(&[("team", "blue"), ("n", "7")]);
+        let mut known = KnownLabels {
+            written: Some(written(&given)),
+            labels: OnceCell::new(),
+        };
+        assert_eq!(known.all(), &given);
+        known.change().remove("n");
+        assert_eq!(known.all(), &labels(&[("team", "blue")]));
+        let mut changed_first = KnownLabels {
+            written: Some(written(&given)),
+            labels: OnceCell::new(),
+        };
+        changed_first
+            .change()
+            .insert("n".to_owned(), "8".to_owned());
+        let expected = labels(&[("team", "blue"), ("n", "8")]);
+        assert_eq!(changed_first.all(), &expected);
+        assert_eq!(KnownLabels::default().all(), &Labels::new());
     }
 
     #[test]

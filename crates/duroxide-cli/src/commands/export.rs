@@ -19,7 +19,7 @@ use super::transfer::{family, held_pages, nodes_up, take};
 use crate::args::ExportArgs;
 use crate::failure::Failure;
 use crate::filter::Pages;
-use crate::output::Output;
+use crate::output::{Output, count_of, were};
 use crate::store::{Access, Address, admin};
 
 pub(crate) async fn run(
@@ -183,7 +183,8 @@ impl Export<'_> {
     fn finish(self, output: &Output) -> Result<(), Failure> {
         let (written, gone) = (self.written, self.gone);
         if self.target.finish()? {
-            output.note(format!("{written} instances were written"));
+            let (count, were) = (count_of(written as u64, "instance"), were(written as u64));
+            output.note(format!("{count} {were} written"));
         }
         if gone > 0 {
             output.note(format!("{gone} instances were deleted meanwhile"));
@@ -215,7 +216,7 @@ impl<'a> Target<'a> {
         }
         if path.exists() && !replaces {
             let path = path.display();
-            return Err(Failure::NeedsYes(format!("{path} would be replaced")));
+            return Err(Failure::WouldReplace(path.to_string()));
         }
         let folder = path
             .parent()

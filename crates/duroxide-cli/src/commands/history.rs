@@ -8,6 +8,7 @@ use duroxide_runtime::client::Client;
 use super::words;
 use crate::args::HistoryArgs;
 use crate::failure::Failure;
+use crate::instance;
 use crate::output::{Output, shorten, time};
 
 /// How often `--follow` looks for new events.
@@ -20,6 +21,7 @@ pub(crate) async fn run(
     output: &Output,
     args: HistoryArgs,
 ) -> Result<(), Failure> {
+    instance::begun(client, &args.id).await?;
     let info = client.get_instance_info(&args.id).await?;
     let mut execution = args.execution.unwrap_or(info.current_execution_id);
     client.get_execution_info(&args.id, execution).await?;

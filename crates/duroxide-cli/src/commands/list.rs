@@ -1,8 +1,8 @@
 //! Lists and counts.
 
 use duroxide_core::provider::{
-    CountBy, InstanceCount, InstanceQuery, InstanceStatus, InstanceSummary, PageCursor, SortKey,
-    SortOrder,
+    CountBy, InstanceCount, InstanceQuery, InstanceStatus, InstanceSummary, PageCursor, ReadyWork,
+    SortKey, SortOrder,
 };
 use duroxide_runtime::client::Client;
 
@@ -18,20 +18,17 @@ const LABELS_WIDTH: usize = 40;
 
 pub(crate) async fn list(client: &Client, output: &Output, args: ListArgs) -> Result<(), Failure> {
     let query = query(&args)?;
-    let (items, next) = if args.blocked {
-        (blocked(client, &query).await?, None)
-    } else if let Some(name) = &args.waiting_for {
-        let most = if args.all {
-            usize::MAX
-        } else {
-            args.limit as usize
-        };
-        (waiting_for(client, output, query, name, most).await?, None)
-    } else if args.all {
-        (filter::all(client, query).await?, None)
+    let most = if args.all {
+        usize::MAX
     } else {
-        let page = client.query_instances(&query).await?;
-        (page.items, page.next)
+        args.limit as usize
+    };
+    let (items, next) = if args.blocked {
+        (blocked(client, output, &query, most).await?, None)
+    } else if let Some(name) = &args.waiting_for {
+        (waiting_for(client, output, query, name, most).await?, None)
+    } else {
+        up_to(client, query, most).await?
     };
     if output.json {
         let items: Vec<_> = items.iter().map(as_json).collect();
@@ -39,6 +36,12 @@ pub(crate) async fn list(client: &Client, output: &Output, args: ListArgs) -> Re
     }
     if items.is_empty() {
         output.note("no instance matches");
+        let is_ready = |ready: Vec<ReadyWork>| !ready.is_empty();
+        let is_plain = args.filter.is_empty() && !args.blocked && args.waiting_for.is_none();
+        if is_plain && client.list_ready_work(1).await?.is_some_and(is_ready) {
+            // A start becomes an instance with its first turn.
+            output.note("work is ready that no node has taken: `duroxide stats` shows it");
+        }
         return Ok(());
     }
     output.table(table(&items))?;
@@ -48,8 +51,32 @@ pub(crate) async fn list(client: &Client, output: &Output, args: ListArgs) -> Re
     Ok(())
 }
 
+/// So many of the instances that a query admits, and where the rest begins. The store answers in pages of its own.
+async fn up_to(
+    client: &Client,
+    mut query: InstanceQuery,
+    most: usize,
+) -> Result<(Vec<InstanceSummary>, Option<PageCursor>), Failure> {
+    let mut found = Vec::new();
+    loop {
+        let left = most.saturating_sub(found.len());
+        query = query.with_page_size(u32::try_from(left).unwrap_or(u32::MAX));
+        let page = client.query_instances(&query).await?;
+        found.extend(page.items);
+        match page.next {
+            Some(next) if found.len() < most => query = query.after(next),
+            next => return Ok((found, next)),
+        }
+    }
+}
+
 /// The blocked instances that a query admits.
-async fn blocked(client: &Client, query: &InstanceQuery) -> Result<Vec<InstanceSummary>, Failure> {
+async fn blocked(
+    client: &Client,
+    output: &Output,
+    query: &InstanceQuery,
+    most: usize,
+) -> Result<Vec<InstanceSummary>, Failure> {
     let prefix = query.id_prefix.as_deref().unwrap_or_default();
     let mut found = Vec::new();
     for one in client.blocked_instances().await? {
@@ -60,9 +87,24 @@ async fn blocked(client: &Client, query: &InstanceQuery) -> Result<Vec<InstanceS
         query.id_prefix = Some(one.instance_id.clone());
         let named = filter::all(client, query).await?;
         let is_it = |it: &InstanceSummary| it.instance_id == one.instance_id;
-        found.extend(named.into_iter().find(is_it));
+        let Some(one) = named.into_iter().find(is_it) else {
+            continue;
+        };
+        if found.len() == most {
+            return Ok(cut(output, found));
+        }
+        found.push(one);
     }
     Ok(found)
+}
+
+/// What was found, when there is more that no cursor leads to.
+fn cut(output: &Output, found: Vec<InstanceSummary>) -> Vec<InstanceSummary> {
+    let most = found.len();
+    output.note(format!(
+        "there are more than {most}: --limit or --all shows them"
+    ));
+    found
 }
 
 /// The running instances that a query admits and that wait for something of this name. No index knows that: their
@@ -84,10 +126,7 @@ async fn waiting_for(
                 continue;
             }
             if found.len() == most {
-                output.note(format!(
-                    "there are more than {most}: --limit or --all shows them"
-                ));
-                return Ok(found);
+                return Ok(cut(output, found));
             }
             found.push(one);
         }
@@ -190,7 +229,6 @@ fn query(args: &ListArgs) -> Result<InstanceQuery, Failure> {
         SortOrder::NewestFirst
     };
     let query = args.filter.query()?.sorted(by, order);
-    let query = query.with_page_size(args.limit);
     Ok(match &args.after {
         Some(after) => query.after(PageCursor::from_text(after)),
         None => query,

@@ -22,11 +22,20 @@ pub(crate) async fn run(
         Address::Postgres { url, schema } => {
             if args.print {
                 let sql = PostgresProvider::schema_sql(schema.as_deref().unwrap_or("duroxide"));
-                return output.raw(&sql.map_err(|error| address.refused(error))?);
+                return print(output, &sql.map_err(|error| address.refused(error))?);
             }
             server(output, address, (url, schema.as_deref()), args).await
         }
         Address::Redb(_) => up_to_date(output),
+    }
+}
+
+/// What is missing, as a script.
+fn print(output: &Output, sql: &str) -> Result<(), Failure> {
+    if output.json {
+        output.document(&json!({ "sql": sql }))
+    } else {
+        output.raw(sql)
     }
 }
 
@@ -45,7 +54,7 @@ async fn sqlite(output: &Output, file: &Path, args: MigrateArgs) -> Result<(), F
         to: plan.to,
     };
     if args.print {
-        return output.raw(&plan.steps.concat());
+        return print(output, &plan.steps.concat());
     }
     if !asked(output, versions, &args)? {
         return Ok(());

@@ -1,8 +1,7 @@
 //! What takes something away for good: prune and delete. Both say what they would do first.
 
 use duroxide_core::provider::{
-    DeleteInstanceResult, InstanceFilter, InstanceInfo, InstanceQuery, InstanceStatus,
-    InstanceSummary, PruneOptions, PruneResult,
+    DeleteInstanceResult, InstanceFilter, InstanceQuery, InstanceSummary, PruneOptions, PruneResult,
 };
 use duroxide_runtime::client::Client;
 use serde_json::json;
@@ -11,7 +10,7 @@ use super::list;
 use crate::args::{DeleteArgs, PruneArgs};
 use crate::failure::Failure;
 use crate::filter::{self, Pages};
-use crate::output::Output;
+use crate::output::{Output, count_of, were};
 
 /// How many instances one call of the store prunes.
 const STEP: usize = 500;
@@ -47,8 +46,9 @@ pub(crate) async fn prune(
     if !args.consent.yes {
         let executions = prunable(client, &ids, &options).await?;
         let text = format!(
-            "{executions} executions of {} instances would be deleted",
-            ids.len()
+            "{} of {} would be deleted",
+            count_of(executions as u64, "execution"),
+            count_of(ids.len() as u64, "instance")
         );
         return match (args.consent.dry_run, output.json) {
             (false, _) => Err(Failure::NeedsYes(text)),
@@ -77,7 +77,10 @@ pub(crate) async fn prune(
         output.document(&json!({ "executions_deleted": executions, "events_deleted": events }))
     } else {
         output.line(format!(
-            "{executions} executions with {events} events were deleted"
+            "{} with {} {} deleted",
+            count_of(executions, "execution"),
+            count_of(events, "event"),
+            were(executions)
         ))
     }
 }
@@ -112,12 +115,13 @@ pub(crate) async fn delete(
 ) -> Result<(), Failure> {
     let named = args.filter.or_one(args.id.as_deref())?;
     let roots = match named {
-        Some(id) => vec![summary_of(client.get_instance_info(id).await?)],
+        Some(id) => vec![filter::one(client, id).await?],
         None => finished_roots(client, &args).await?,
     };
     let count = roots.len();
     if !args.consent.yes {
-        let text = format!("{count} instances would be deleted with their children");
+        let instances = count_of(count as u64, "instance");
+        let text = format!("{instances} would be deleted, with all children");
         if args.consent.dry_run {
             if output.json {
                 let ids: Vec<_> = roots.iter().map(|one| &one.instance_id).collect();
@@ -173,17 +177,6 @@ async fn delete_all(
     Ok(total)
 }
 
-fn summary_of(info: InstanceInfo) -> InstanceSummary {
-    let (id, name) = (&info.instance_id, &info.orchestration_name);
-    let mut summary = InstanceSummary::new(id, name, &info.orchestration_version);
-    summary.status = InstanceStatus::of_stored(&info.status);
-    summary.execution_id = info.current_execution_id;
-    summary.created_at_ms = info.created_at;
-    summary.updated_at_ms = info.updated_at;
-    summary.parent = info.parent_instance_id;
-    summary
-}
-
 /// Roots that ended and that the filter admits.
 async fn finished_roots(
     client: &Client,
@@ -217,7 +210,10 @@ fn report(output: &Output, total: &DeleteInstanceResult) -> Result<(), Failure> 
         }))
     } else {
         output.line(format!(
-            "{instances} instances with {events} events were deleted"
+            "{} with {} {} deleted",
+            count_of(instances, "instance"),
+            count_of(events, "event"),
+            were(instances)
         ))
     }
 }

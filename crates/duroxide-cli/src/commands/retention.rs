@@ -13,6 +13,10 @@ pub(crate) async fn run(
     output: &Output,
     args: RetentionArgs,
 ) -> Result<(), Failure> {
+    if args.ended_for.is_none() && args.keep.is_none() && args.keep_executions.is_none() {
+        let text = "say what is no longer kept: --ended-for, --keep or --keep-executions";
+        return Err(Failure::Usage(text.to_owned()));
+    }
     let rule = RetentionRule {
         statuses: args.status,
         name: args.name,

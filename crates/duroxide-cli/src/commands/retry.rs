@@ -10,7 +10,7 @@ use super::list;
 use crate::args::RetryArgs;
 use crate::failure::Failure;
 use crate::filter;
-use crate::output::Output;
+use crate::output::{Output, count_of, were};
 
 pub(crate) async fn run(client: &Client, output: &Output, args: RetryArgs) -> Result<(), Failure> {
     match args.filter.or_one(args.id.as_deref())? {
@@ -146,7 +146,7 @@ async fn many(client: &Client, output: &Output, args: &RetryArgs) -> Result<(), 
     }
     if !args.consent.yes {
         let count = chosen.len();
-        let would = format!("retry would reach {count} instances");
+        let would = format!("retry would reach {}", count_of(count as u64, "instance"));
         return Err(Failure::NeedsYes(would));
     }
     let bar = output.progress(chosen.len(), "retry");
@@ -204,10 +204,11 @@ fn answer(
     for (id, why) in refused {
         output.note(format!("{id}: {why}"));
     }
-    let count = ids.len();
+    let count = ids.len() as u64;
+    let (instances, were) = (count_of(count, "instance"), were(count));
     output.line(if done {
-        format!("{count} instances were asked to retry")
+        format!("{instances} {were} asked to retry")
     } else {
-        format!("{count} instances would be asked to retry")
+        format!("{instances} would be asked to retry")
     })
 }

@@ -61,6 +61,10 @@ pub(crate) async fn restart(
     output: &Output,
     args: RestartArgs,
 ) -> Result<(), Failure> {
+    if instance::look(client, &args.new_id).await?.is_some() {
+        let text = format!("{} exists; nothing was sent", args.new_id);
+        return Err(Failure::Exists(text));
+    }
     client.restart_as(&args.id, &args.new_id).await?;
     let text = format!("{} will start as {} did", args.new_id, args.id);
     answer(
@@ -77,7 +81,7 @@ pub(crate) async fn signal(
 ) -> Result<(), Failure> {
     let data = payload(args.data)?;
     let (id, name) = (&args.id, &args.name);
-    instance::find(client, id).await?;
+    still_takes(client, id).await?;
     if args.if_awaited {
         if !client.raise_event_if_awaited(id, name, data).await? {
             let text = format!("{id} does not wait for signal {name}; nothing was sent");
@@ -97,10 +101,18 @@ pub(crate) async fn enqueue(
 ) -> Result<(), Failure> {
     let data = payload(args.data)?;
     let (id, queue) = (&args.id, &args.queue);
-    instance::find(client, id).await?;
+    still_takes(client, id).await?;
     client.enqueue_event(id, queue, data).await?;
     let text = format!("a message was put on queue {queue} of {id}");
     answer(output, &text, &json!({ "instance_id": id, "sent": true }))
+}
+
+/// The instance is there and has not ended: what is sent to one that has is dropped in silence.
+async fn still_takes(client: &Client, id: &str) -> Result<(), Failure> {
+    match instance::find(client, id).await?.has_ended() {
+        true => Err(Failure::Ended(format!("{id} has ended; nothing was sent"))),
+        false => Ok(()),
+    }
 }
 
 /// The payload itself, or what standard input has.

@@ -10,6 +10,8 @@ use serde_json::json;
 use super::words;
 use crate::args::KvArgs;
 use crate::failure::Failure;
+use crate::filter;
+use crate::instance;
 use crate::output::{Output, Rows, ago, shorten, span, time};
 
 /// How wide the bars of a timeline are, in characters.
@@ -20,7 +22,9 @@ const PAYLOAD: usize = 200;
 const WORDS: usize = 60;
 
 pub(crate) async fn run(client: &Client, output: &Output, id: &str) -> Result<(), Failure> {
+    instance::begun(client, id).await?;
     let info = client.get_instance_info(id).await?;
+    let summary = filter::one(client, id).await?;
     let execution = info.current_execution_id;
     let current = client.get_execution_info(id, execution).await?;
     let history = client.read_execution_history(id, execution).await?;
@@ -31,6 +35,8 @@ pub(crate) async fn run(client: &Client, output: &Output, id: &str) -> Result<()
     if output.json {
         let mut document = as_json(&info, &current, children, &history);
         document["labels"] = json!(labels);
+        document["custom_status"] = json!(summary.custom_status);
+        document["paused_at_ms"] = json!(summary.paused_at_ms);
         document["memo"] = memo(extras.memo.as_deref());
         document["deadline_ms"] = json!(extras.deadline_ms);
         document["traceparent"] = json!(extras.trace.map(|trace| trace.traceparent()));
@@ -38,14 +44,19 @@ pub(crate) async fn run(client: &Client, output: &Output, id: &str) -> Result<()
     }
     let labels = labels.iter().map(|(key, value)| format!("{key}={value}"));
     let labels = labels.map(|pair| ("label", pair));
+    let paused = |at: u64| format!("{} ({} ago)", time(at), ago(at));
     let given = [
+        summary.paused_at_ms.map(|at| ("paused", paused(at))),
+        summary
+            .custom_status
+            .map(|says| ("says", shorten(&says, PAYLOAD))),
         extras.memo.map(|memo| ("memo", shorten(&memo, PAYLOAD))),
         extras.deadline_ms.map(|at| ("time until", time(at))),
         extras.trace.map(|trace| ("trace", trace.traceparent())),
     ];
     let given = given.into_iter().flatten();
     let facts = facts(&info, &current, children).into_iter();
-    for (name, value) in facts.chain(labels).chain(given) {
+    for (name, value) in facts.chain(given).chain(labels) {
         output.line(format!("{name:<10} {value}"))?;
     }
     output.raw("\n")?;

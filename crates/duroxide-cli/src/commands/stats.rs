@@ -17,6 +17,7 @@ pub(crate) async fn run(client: &Client, output: &Output) -> Result<(), Failure>
     let depths = client.get_queue_depths().await?;
     let ready = client.list_ready_work(HANDLERS).await?.unwrap_or_default();
     let letters = client.count_dead_letters().await?;
+    let closed = client.closed_because().await?;
     let kind = |kind: HandlerKind| match kind {
         HandlerKind::Orchestration => "orchestration",
         HandlerKind::Activity => "activity",
@@ -39,6 +40,7 @@ pub(crate) async fn run(client: &Client, output: &Output) -> Result<(), Failure>
             "timers": depths.timer_queue,
             "dead_letters": letters,
             "ready": ready,
+            "closed": closed,
         }));
     }
     output.line(format!("instances     {}", metrics.total_instances))?;
@@ -51,6 +53,9 @@ pub(crate) async fn run(client: &Client, output: &Output) -> Result<(), Failure>
     output.line(format!("activities    {}", depths.worker_queue))?;
     output.line(format!("timers        {}", depths.timer_queue))?;
     output.line(format!("dead letters  {letters}"))?;
+    if let Some(reason) = closed {
+        output.line(format!("closed        {reason}"))?;
+    }
     if ready.is_empty() {
         return Ok(());
     }

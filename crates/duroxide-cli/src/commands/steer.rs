@@ -9,7 +9,7 @@ use crate::args::SteerArgs;
 use crate::failure::Failure;
 use crate::filter;
 use crate::instance;
-use crate::output::Output;
+use crate::output::{Output, count_of};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verb {
@@ -60,8 +60,8 @@ pub(crate) async fn run(
     }
     if needs_yes && !args.consent.yes {
         return Err(Failure::NeedsYes(format!(
-            "{word} would reach {} instances",
-            chosen.len()
+            "{word} would reach {}",
+            count_of(chosen.len() as u64, "instance")
         )));
     }
     let bar = output.progress(chosen.len(), word);

@@ -7,13 +7,14 @@ use duroxide_runtime::client::Client;
 
 use crate::failure::Failure;
 use crate::filter;
+use crate::instance;
 use crate::output::{Output, escape, shorten};
 
 /// How much of a custom status is shown.
 const STATUS_WIDTH: usize = 40;
 
 pub(crate) async fn run(client: &Client, output: &Output, id: &str) -> Result<(), Failure> {
-    client.get_instance_info(id).await?;
+    instance::begun(client, id).await?;
     let family = filter::all(client, InstanceQuery::new().with_root(id)).await?;
     if output.json {
         return output.document(&family);

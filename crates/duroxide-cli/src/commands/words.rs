@@ -1,6 +1,8 @@
 //! Events in words.
 
-use duroxide_core::{Event, EventKind, INITIAL_EVENT_ID};
+use duroxide_core::{
+    Event, EventKind, INITIAL_EVENT_ID, build_child_instance_id, termination_reason,
+};
 
 /// One event as a sentence without its subject.
 pub(crate) fn of(event: &Event) -> String {
@@ -12,25 +14,27 @@ pub(crate) fn of(event: &Event) -> String {
             input,
             parent_instance,
             ..
-        } => match parent_instance {
-            Some(parent) => format!("{name} {version} began for {parent} with {input}"),
-            None => format!("{name} {version} began with {input}"),
-        },
+        } => {
+            let parent = parent_instance.as_ref();
+            let parent = parent.map_or(String::new(), |parent| format!(" for {parent}"));
+            format!("{name} {version} began{parent}{}", with(input))
+        }
         EventKind::OrchestrationCompleted { output } => format!("completed with {output}"),
         EventKind::OrchestrationFailed { details } => {
             format!("failed: {}", details.display_message())
         }
         EventKind::OrchestrationContinuedAsNew { input } => {
-            format!("continued as new with {input}")
+            format!("continued as new{}", with(input))
         }
-        EventKind::OrchestrationCancelRequested { reason } => {
-            format!("was asked to cancel: {reason}")
-        }
+        EventKind::OrchestrationCancelRequested { reason } => match termination_reason(reason) {
+            Some(reason) => format!("was asked to terminate: {reason}"),
+            None => format!("was asked to cancel: {reason}"),
+        },
         EventKind::OrchestrationChained { name, instance, .. } => {
             format!("started {instance} ({name}) and does not wait for it")
         }
         EventKind::ActivityScheduled { name, input, .. } => {
-            format!("scheduled activity {name} with {input}")
+            format!("scheduled activity {name}{}", with(input))
         }
         EventKind::ActivityCompleted { result } => {
             format!("activity of event {source} gave {result}")
@@ -60,7 +64,8 @@ pub(crate) fn of(event: &Event) -> String {
             format!("no longer waits for the message of event {source}: {reason}")
         }
         EventKind::SubOrchestrationScheduled { name, instance, .. } => {
-            format!("scheduled child {instance} ({name})")
+            let id = build_child_instance_id(&event.instance_id, instance);
+            format!("scheduled child {id} ({name})")
         }
         EventKind::SubOrchestrationCompleted { result } => {
             format!("child of event {source} gave {result}")
@@ -79,5 +84,13 @@ pub(crate) fn of(event: &Event) -> String {
         EventKind::KeyValueSet { key, value, .. } => format!("set {key} to {value}"),
         EventKind::KeyValueCleared { key } => format!("cleared {key}"),
         EventKind::KeyValuesCleared => "cleared all keys".to_owned(),
+    }
+}
+
+/// What something began with, if that is anything.
+fn with(input: &str) -> String {
+    match input {
+        "" => String::new(),
+        input => format!(" with {input}"),
     }
 }

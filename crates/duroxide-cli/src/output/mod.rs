@@ -13,7 +13,7 @@ use crate::failure::Failure;
 
 pub(crate) use table::Rows;
 use text::visible_json;
-pub(crate) use text::{ago, escape, shorten, span, time};
+pub(crate) use text::{ago, count_of, escape, shorten, span, time, were};
 
 /// Where a command's answer goes.
 #[derive(Debug)]

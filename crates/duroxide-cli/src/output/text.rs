@@ -52,6 +52,19 @@ pub(crate) fn shorten(text: &str, max: usize) -> String {
     }
 }
 
+/// So many things, as in `1 instance` and `2 instances`.
+pub(crate) fn count_of(count: u64, thing: &str) -> String {
+    match count {
+        1 => format!("1 {thing}"),
+        count => format!("{count} {thing}s"),
+    }
+}
+
+/// The verb that belongs to so many.
+pub(crate) fn were(count: u64) -> &'static str {
+    if count == 1 { "was" } else { "were" }
+}
+
 /// A point in time.
 pub(crate) fn time(ms: u64) -> String {
     let at = UNIX_EPOCH.checked_add(Duration::from_millis(ms));

@@ -16,3 +16,4 @@ mod refusing;
 mod schema;
 mod steering;
 mod support;
+mod telling;

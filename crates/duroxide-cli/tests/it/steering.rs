@@ -103,7 +103,7 @@ async fn verbs_that_take_away_want_to_be_told_twice() {
     );
     let dry = store.tells(&["delete", "--status", "completed", "--dry-run"]);
     assert!(
-        dry.ends_with("1 instances would be deleted with their children\n"),
+        dry.ends_with("1 instance would be deleted, with all children\n"),
         "{dry}"
     );
     let none = store.run(&["delete", "--yes"]);
@@ -118,7 +118,7 @@ async fn verbs_that_take_away_want_to_be_told_twice() {
     );
 
     let deleted = store.tells(&["delete", "--status", "completed", "--yes"]);
-    assert_eq!(deleted, "1 instances with 4 events were deleted\n");
+    assert_eq!(deleted, "1 instance with 4 events was deleted\n");
     let running = store.run(&["delete", "family", "--yes"]);
     assert_eq!(running.code, 1, "{running:?}");
     let forced = store.tells(&["delete", "family", "--force", "--yes"]);
@@ -288,7 +288,7 @@ async fn failed_instances_are_retried_one_or_many_and_nothing_twice() {
     }
     // The last one was sent, and no node was there to take it. A batch sends it once more.
     let many = store.tells(&["retry", "--status", "failed", "--yes"]);
-    assert_eq!(many, "1 instances were asked to retry\n");
+    assert_eq!(many, "1 instance was asked to retry\n");
     let provider = store.open().await;
     let runtime = start(provider.clone()).await;
     let client = Client::new(provider);

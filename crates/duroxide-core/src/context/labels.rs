@@ -34,15 +34,15 @@ impl OrchestrationContext {
         }
         let location = Location::caller();
         let mut cell = self.shared.deciding(location);
-        let is_new = !cell.labels.contains_key(&key);
-        let is_one_too_many = is_new && cell.labels.len() >= LABELS_MAX;
+        let is_new = !cell.labels.all().contains_key(&key);
+        let is_one_too_many = is_new && cell.labels.all().len() >= LABELS_MAX;
         if is_one_too_many {
             drop(cell);
             panic!("an instance may have {LABELS_MAX} labels; '{key}' is one more");
         }
         let recorded = recorded_label_key(&key);
         let entry = cell.next_kv(&recorded, value);
-        cell.labels.insert(key, entry.value.clone());
+        cell.labels.change().insert(key, entry.value.clone());
         let kind = CommandKind::SetKv {
             key: recorded,
             value: entry.value,
@@ -63,7 +63,7 @@ impl OrchestrationContext {
         }
         let location = Location::caller();
         let mut cell = self.shared.deciding(location);
-        cell.labels.remove(key);
+        cell.labels.change().remove(key);
         let key = recorded_label_key(key);
         cell.record(CommandKind::ClearKv { key }, location);
     }
@@ -72,6 +72,6 @@ impl OrchestrationContext {
     /// it must not decide what the code does.
     #[must_use]
     pub fn labels(&self) -> Labels {
-        self.shared.cell().labels.clone()
+        self.shared.cell().labels.all().clone()
     }
 }

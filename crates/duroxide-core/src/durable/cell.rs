@@ -15,7 +15,7 @@ use super::operations::{OperationKind, Operations};
 use super::presence::{CALLED, Presence};
 use super::shields::Shields;
 use crate::codec::same_meaning;
-use crate::label::Labels;
+use crate::label::{KnownLabels, Labels};
 use crate::provider::KvEntry;
 use crate::start::StartExtras;
 use crate::trace_context::TraceContext;
@@ -110,7 +110,7 @@ pub(crate) struct Cell {
     pub(crate) recorded_kv: VecDeque<RecordedKv>,
     pub(crate) custom_status: Option<String>,
     /// Those of the start, as the code changed them.
-    pub(crate) labels: Labels,
+    pub(crate) labels: KnownLabels,
     /// What else the start gave.
     pub(crate) extras: StartExtras,
     /// The place of this execution in its trace.

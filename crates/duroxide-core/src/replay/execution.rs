@@ -22,7 +22,7 @@ use crate::durable::{Cell, Identity, RecordedKv, SYSCALL_PATCHED, Shared, ShownT
 use crate::event::{Event, EventKind};
 use crate::handler::OrchestrationHandler;
 use crate::ids::INITIAL_EVENT_ID;
-use crate::label::labels_at_start;
+use crate::label::KnownLabels;
 use crate::message::{KEYS_QUEUE, is_start_queue};
 use crate::provider::KvEntry;
 use crate::rewound::Rewound;
@@ -352,7 +352,7 @@ fn cell_of(first: &Event) -> Cell {
         trace,
         now_ms: first.timestamp_ms,
         clock_ms: first.timestamp_ms,
-        labels: labels_at_start(&first.kind),
+        labels: KnownLabels::at_start(&first.kind),
         started_ms: first.timestamp_ms,
         takes_any_id: began_before(&first.duroxide_version, &FIRST_TO_CHECK_IDS),
         ..Cell::default()

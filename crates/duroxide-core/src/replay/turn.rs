@@ -341,7 +341,7 @@ impl Execution {
 /// What goes into the next execution: queue messages that the code has not taken, labels, and what the start gave.
 fn handed_on(cell: &Cell) -> Vec<(String, String)> {
     let mut carried = cell.operations.unread();
-    carried.extend(carried_labels(&cell.labels));
+    carried.extend(carried_labels(cell.labels.all()));
     carried.extend(cell.extras.carried());
     carried
 }

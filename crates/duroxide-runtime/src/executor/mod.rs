@@ -16,6 +16,7 @@
 mod contained;
 mod drainer;
 mod given;
+mod listener;
 mod queue;
 mod supervisor;
 mod task;
@@ -33,8 +34,8 @@ use duroxide_core::provider::Incarnation;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Dispatch;
 use tracing::instrument::WithSubscriber;
-use tracing::subscriber::NoSubscriber;
 
 use contained::Contained;
 use given::Given;
@@ -64,6 +65,8 @@ pub(crate) struct Shared {
     is_closing: AtomicBool,
     tasks: TaskTracker,
     abort: CancellationToken,
+    /// Where log lines go, if the threads must be told.
+    listener: Option<Dispatch>,
 }
 
 impl Executor {
@@ -107,6 +110,7 @@ impl Executor {
             is_closing: AtomicBool::new(false),
             tasks,
             abort,
+            listener: listener::of_this_thread(),
         });
         // What it says about code that does not return goes where the starting thread's log lines go.
         let supervisor = Supervisor::new(Arc::clone(&shared))
@@ -195,18 +199,22 @@ impl Executor {
         }
     }
 
-    /// Polls a future until it ends or must. The author's log lines in it go where the caller's go, also to a
-    /// subscriber that only this thread has.
+    /// Polls a future until it ends or must. The author's log lines in it go where those of the thread go that started
+    /// the engine, also to a subscriber that only that one has.
     pub(crate) fn spawn(&self, task: Task, future: impl Future<Output = ()> + Send + 'static) {
         // On the heap before anything wraps it: the future of a turn has many kilobytes, and every wrapper would move
         // them.
         let future = Box::pin(future);
-        let subscriber = tracing::dispatcher::get_default(Clone::clone);
-        if subscriber.is::<NoSubscriber>() {
-            self.spawn_contained(task, Contained::new(future));
-        } else {
-            let future = future.with_subscriber(subscriber);
-            self.spawn_contained(task, Contained::new(Box::pin(future)));
+        let listener = match self {
+            Self::Own(shared) => shared.listener.clone(),
+            Self::Given(_) => listener::of_the_caller(),
+        };
+        match listener {
+            None => self.spawn_contained(task, Contained::new(future)),
+            Some(listener) => {
+                let future = future.with_subscriber(listener);
+                self.spawn_contained(task, Contained::new(Box::pin(future)));
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! The subscriber that a program without one of its own may install.
 
+use std::io::IsTerminal;
+
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
@@ -9,7 +11,7 @@ use super::{LogFormat, ObservabilityConfig, SilentWhileReplaying};
 
 /// Installs a process-global subscriber. `RUST_LOG` decides what is shown, as a list of levels and `target=level`;
 /// without it, warnings and the two author-facing targets at the configured level. Orchestrations are silent while they
-/// are replaying.
+/// are replaying. Lines are coloured on a terminal only, and not if `NO_COLOR` is set.
 ///
 /// # Errors
 ///
@@ -22,7 +24,8 @@ pub fn init_logging(config: &ObservabilityConfig) -> Result<(), String> {
     let shown: Targets = wanted
         .parse()
         .map_err(|e| format!("cannot show log lines by `{wanted}`: {e}"))?;
-    let lines = tracing_subscriber::fmt::layer();
+    let is_coloured = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let lines = tracing_subscriber::fmt::layer().with_ansi(is_coloured);
     let (name, lines) = match config.log_format {
         LogFormat::Json => ("JSON", lines.json().boxed()),
         LogFormat::Pretty => ("pretty", lines.pretty().boxed()),

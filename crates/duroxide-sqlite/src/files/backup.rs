@@ -11,6 +11,7 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
 use super::new_file::NewFile;
+use super::pace::Pacer;
 use super::{cannot_open, connect};
 use crate::error::{Result, SqliteError};
 
@@ -19,16 +20,13 @@ const REPORT_EVERY: Duration = Duration::from_millis(200);
 /// How many pages are copied between two looks at the clock.
 const STEP_PAGES: i32 = 64;
 /// How much may wait to be written to the disk: a commit of a program may have to wait for all of it.
-const PORTION_BYTES: u64 = 4 << 20;
-/// How long a gentle copy works before it pauses.
-const WORK_MIN: Duration = Duration::from_millis(2);
-/// How long it pauses, as a multiple of the time it has worked.
-const PAUSE_PER_WORK: u32 = 5;
+const PORTION_BYTES: u64 = 1 << 20;
 
 /// How fast a store is copied.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BackupPace {
-    /// Works for a sixth of the time, so that programs that use the file are slowed down little.
+    /// Works for a tenth of the time while programs write to the store, so that they are slowed down little; without a
+    /// rest while nobody does. If it takes longer than a second for 8 MiB, it works for half of the time.
     #[default]
     Gentle,
     /// As fast as it can: for a file that no program uses, or that changes so fast that its write-ahead log must not
@@ -41,8 +39,8 @@ pub enum BackupPace {
 /// The copy holds every commit that was acknowledged before the call. It appears under its name when it is whole and on
 /// disk, readable by its owner alone; before that it is a draft beside it, which is removed if the copy fails.
 /// `progress` gets the bytes written so far and how many there will be, and may end the copy with `ControlFlow::Break`.
-/// Writers are not held up; the write-ahead log grows meanwhile. The copy pauses for most of the time: [`backup_at`]
-/// takes another pace.
+/// Writers are not held up; the write-ahead log grows meanwhile. Beside programs that write, the copy rests for most
+/// of the time: [`backup_at`] takes another pace.
 ///
 /// A file of an older or newer build is copied too: it is what an upgrade needs first.
 ///
@@ -118,7 +116,7 @@ pub fn backup_at(
         page_bytes,
         total,
     };
-    copying.run(&disk, Pacer::new(pace), &mut progress)?;
+    copying.run(&disk, Pacer::new(pace, from), &mut progress)?;
     drop(target);
     drop(disk);
     let bytes = size(new.draft());
@@ -157,7 +155,7 @@ impl Copying<'_> {
                 }
                 reported = Instant::now();
             }
-            pacer.pause();
+            pacer.rest(written);
         }
     }
 
@@ -165,31 +163,6 @@ impl Copying<'_> {
         let pages = self.copy.progress();
         let done = pages.pagecount.saturating_sub(pages.remaining);
         u64::try_from(done).unwrap_or(0) * self.page_bytes
-    }
-}
-
-/// Pauses for a multiple of the time that was worked.
-struct Pacer {
-    pace: BackupPace,
-    since: Instant,
-}
-
-impl Pacer {
-    fn new(pace: BackupPace) -> Self {
-        Self {
-            pace,
-            since: Instant::now(),
-        }
-    }
-
-    /// Call between two portions of work.
-    fn pause(&mut self) {
-        let worked = self.since.elapsed();
-        if self.pace == BackupPace::Fast || worked < WORK_MIN {
-            return;
-        }
-        std::thread::sleep(worked * PAUSE_PER_WORK);
-        self.since = Instant::now();
     }
 }
 

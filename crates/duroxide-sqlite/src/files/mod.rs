@@ -4,6 +4,7 @@
 mod backup;
 mod integrity;
 mod new_file;
+mod pace;
 mod published;
 mod upgrade;
 mod vacuum;

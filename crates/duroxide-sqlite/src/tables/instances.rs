@@ -1,14 +1,14 @@
 //! Instances: handler, current execution, parent, custom status. A row appears with the first commit that names the
 //! handler and its version, never earlier.
 
-use duroxide_core::Labels;
 use duroxide_core::provider::rules::lane;
 use duroxide_core::provider::{ExecutionStatus, Incarnation, InstanceInfo, SystemMetrics};
 use rusqlite::Row;
 use semver::Version;
 
 use crate::error::Result;
-use crate::tables::{executions, labels};
+use crate::tables::executions;
+use crate::tables::labels::{self, NewLabels};
 use crate::tx::{Tx, Unsigned, shown_ms, unsigned};
 
 /// What a claim needs to know about an instance.
@@ -58,7 +58,7 @@ pub(crate) fn name(
     named: &Named,
     (execution_id, lane): (u64, &str),
     birth: Birth,
-    labels: &Labels,
+    labels: &NewLabels,
 ) -> Result<()> {
     tx.execute(
         "INSERT INTO instances (instance_id, orchestration_name, orchestration_version, current_execution_id,
@@ -79,10 +79,10 @@ pub(crate) fn name(
             birth.parent_incarnation.map(Incarnation::to_stored),
             lane,
             &named.memo,
-            labels::json(labels),
+            &labels.json,
         ),
     )?;
-    labels::enter(tx, instance, labels, tx.now)
+    labels::enter(tx, instance, &labels.all, tx.now)
 }
 
 /// Moves the pointer to the current execution, upwards only, and the instance to another lane if it needs other code.

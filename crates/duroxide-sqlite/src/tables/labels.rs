@@ -18,8 +18,28 @@ pub(crate) fn changed(mut labels: Labels, changes: &[LabelChange]) -> Labels {
     labels
 }
 
+/// Labels that a new instance begins with, made ready by the caller: the writer thread only moves bytes.
+#[derive(Debug, Default)]
+pub(crate) struct NewLabels {
+    pub(crate) all: Labels,
+    /// As they are stored with the instance.
+    pub(crate) json: Option<String>,
+}
+
+impl NewLabels {
+    /// What changes make of no labels.
+    pub(crate) fn of(changes: &[LabelChange]) -> Self {
+        if changes.is_empty() {
+            return Self::default();
+        }
+        let all = changed(Labels::new(), changes);
+        let json = json(&all);
+        Self { all, json }
+    }
+}
+
 /// As they are stored with an instance: nothing if there are none.
-pub(crate) fn json(labels: &Labels) -> Option<String> {
+fn json(labels: &Labels) -> Option<String> {
     let json = || serde_json::to_string(labels).expect("a map of texts is JSON");
     (!labels.is_empty()).then(json)
 }
@@ -63,6 +83,8 @@ pub(crate) fn enter<'l>(
     labels: impl IntoIterator<Item = (&'l String, &'l String)>,
     created_at: i64,
 ) -> Result<()> {
+    // One statement for each: several rows in one statement would make SQLite copy every page it changes, so that it
+    // could take back a half of them.
     for (key, value) in labels {
         tx.execute(
             "INSERT INTO labels (key, value, created_at, instance_id) VALUES (?1, ?2, ?3, ?4)",

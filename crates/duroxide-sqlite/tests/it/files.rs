@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use duroxide_core::provider::ProviderAdmin;
 use duroxide_sqlite::{
@@ -52,6 +52,51 @@ async fn a_backup_holds_what_was_acknowledged_before_it_while_commits_go_on() {
         |_, _| ControlFlow::Continue(()),
     );
     assert!(matches!(missing, Err(SqliteError::MissingFile { .. })));
+}
+
+/// SQLite begins a copy again when another connection writes, unless the copy reads one snapshot.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_ends_although_commits_never_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, copy) = (folder.path().join("app.db"), folder.path().join("copy.db"));
+    let store = Arc::new(SqliteProvider::new(&url(&path), None).await.unwrap());
+    for n in 0..300 {
+        create(&*store, &format!("before-{n}")).await;
+    }
+    let (copied, committed) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicU64::new(0)),
+    );
+    let writing = tokio::spawn({
+        let (store, copied, committed) = (store.clone(), copied.clone(), committed.clone());
+        async move {
+            while !copied.load(Ordering::SeqCst) {
+                let n = committed.fetch_add(1, Ordering::SeqCst);
+                create(&*store, &format!("meanwhile-{n}")).await;
+            }
+        }
+    });
+    let (from, to, seen) = (path.clone(), copy.clone(), committed.clone());
+    let copying = move || {
+        let mut begun_at = None;
+        let bytes = backup(&from, &to, |_, _| {
+            // It is told first when its moment is chosen, and holds still until there were commits beside it.
+            let begun_at = *begun_at.get_or_insert_with(|| seen.load(Ordering::SeqCst));
+            while seen.load(Ordering::SeqCst) < begun_at + 3 {
+                std::thread::yield_now();
+            }
+            ControlFlow::Continue(())
+        });
+        (bytes, begun_at.unwrap())
+    };
+    let (bytes, begun_at) = tokio::task::spawn_blocking(copying).await.unwrap();
+    copied.store(true, Ordering::SeqCst);
+    writing.await.unwrap();
+    assert!(bytes.unwrap() > 0);
+    assert_eq!(check_integrity(&copy).unwrap(), Vec::<String>::new());
+    let held = SqliteProvider::new(&url(&copy), None).await.unwrap();
+    let held = held.get_system_metrics().await.unwrap().total_instances;
+    assert!((300..=300 + begun_at).contains(&held), "one moment: {held}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -128,7 +128,11 @@ fn who(frame: &mut Frame<'_>, area: Rect, sample: &Sample) {
         Constraint::Length(12),
         Constraint::Fill(2),
     ];
-    let table = Table::new(rows, widths).header(heading(["NODE", "HOST", "STATE", "SEEN"]));
+    let title = match sample.nodes.is_empty() {
+        true => "NODE (none is up)",
+        false => "NODE",
+    };
+    let table = Table::new(rows, widths).header(heading([title, "HOST", "STATE", "SEEN"]));
     frame.render_widget(table, area);
 }
 
@@ -145,7 +149,13 @@ mod tests {
     fn everything_fits_a_small_terminal_and_an_empty_store_is_shown() {
         let text = as_text(&Sample::default());
         assert_eq!(text.lines().count(), 24);
-        for word in ["running 0", "SLOWEST", "FAILED LAST", "NODE", "q quits"] {
+        for word in [
+            "running 0",
+            "SLOWEST",
+            "FAILED LAST",
+            "NODE (none is up)",
+            "q quits",
+        ] {
             assert!(text.contains(word), "{word} is missing:\n{text}");
         }
     }

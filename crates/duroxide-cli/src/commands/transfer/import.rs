@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::sync::Arc;
 
 use duroxide_core::kill;
@@ -29,6 +30,10 @@ const UNFINISHED: &str =
     " is not finished; call `duroxide import` with the same file again to finish it";
 /// Numbers that every reader of JSON keeps exactly.
 const NUMBER_BITS: u32 = 53;
+
+fn open(file: &Path) -> Result<File, Failure> {
+    File::open(file).map_err(|why| cannot(&format!("cannot read {}: {why}", file.display())))
+}
 
 pub(crate) async fn run(
     output: &Output,
@@ -68,7 +73,7 @@ pub(crate) async fn run(
 
 /// What tells the file from any other one.
 fn content(args: &ImportArgs) -> Result<String, Failure> {
-    let mut reader = BufReader::new(File::open(&args.file)?);
+    let mut reader = BufReader::new(open(&args.file)?);
     let mut hash = Sha256::new();
     loop {
         let bytes = reader.fill_buf()?;
@@ -164,7 +169,7 @@ struct Import {
 
 impl Import {
     async fn all(&mut self, output: &Output, args: &ImportArgs) -> Result<(), Failure> {
-        let mut reader = BufReader::new(File::open(&args.file)?);
+        let mut reader = BufReader::new(open(&args.file)?);
         let bar = output.progress(0, "import");
         let mut bytes = Vec::new();
         let mut place = 0;

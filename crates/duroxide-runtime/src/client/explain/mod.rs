@@ -102,9 +102,37 @@ impl Client {
             seen: HashSet::new(),
         };
         let explained = self.explain_one(instance, &mut around, 0).await?;
-        explained.ok_or_else(|| ClientError::InstanceNotFound {
+        let mut explained = explained.ok_or_else(|| ClientError::InstanceNotFound {
             instance_id: instance.to_owned(),
-        })
+        })?;
+        if !explained.standing.has_ended() {
+            let closed = self.closed_because().await?;
+            let closed = closed.map(|reason| Finding::StoreClosed { reason });
+            explained.findings.extend(closed);
+        }
+        Ok(explained)
+    }
+
+    /// Why the store is closed: a move or an import does that, and nothing runs meanwhile. `None` if it is open.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use duroxide::providers::sqlite::SqliteProvider;
+    /// # use std::sync::Arc;
+    /// use duroxide::Client;
+    ///
+    /// # let client = Client::new(Arc::new(SqliteProvider::new_in_memory().await?));
+    /// assert_eq!(client.closed_because().await?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `ManagementNotAvailable`, or what the store says.
+    pub async fn closed_because(&self) -> Result<Option<String>, ClientError> {
+        Ok(self.admin()?.closed_because().await?)
     }
 
     /// What an instance waits for, as its history shows: a part of [`explain`](Self::explain) that asks nothing else.
@@ -184,7 +212,8 @@ impl Client {
             let execution_id = history.last().map_or(1, |event| event.execution_id);
             findings.extend(around.blocked(instance, execution_id));
         }
-        if is_open && paused.is_none() {
+        // What has ended has messages only if something is to become of it: a retry waits for a node.
+        if paused.is_none() {
             findings.extend(turn_findings(&history, pending.as_ref(), now_ms));
             findings.extend(missing_code(
                 &history,

@@ -49,6 +49,12 @@ pub enum Standing {
     },
 }
 
+impl Standing {
+    pub(super) fn has_ended(&self) -> bool {
+        matches!(self, Self::Completed { .. } | Self::Failed { .. })
+    }
+}
+
 /// Something that an instance waits for. Times are in milliseconds since the Unix epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "for", rename_all = "snake_case")]
@@ -230,6 +236,11 @@ pub enum Finding {
     Paused {
         /// Since when.
         since_ms: u64,
+    },
+    /// The store is closed, for a move or an import: nothing in it runs.
+    StoreClosed {
+        /// For what, and where everything went.
+        reason: String,
     },
     /// A node runs a turn of it.
     TurnRuns {

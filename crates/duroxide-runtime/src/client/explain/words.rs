@@ -3,6 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use duroxide_core::provider::HandlerKind;
+use duroxide_core::termination_reason;
 
 use super::types::{ActivityPlace, Explanation, Finding, Standing, Wait};
 
@@ -164,7 +165,10 @@ impl Finding {
         match self {
             Self::CancelRequested { reason, at_ms } => {
                 let since = ago(*at_ms, now_ms);
-                format!("cancellation was requested {since}: {reason}")
+                match termination_reason(reason) {
+                    Some(reason) => format!("termination was requested {since}: {reason}"),
+                    None => format!("cancellation was requested {since}: {reason}"),
+                }
             }
             Self::DeadLetter { id, reason, at_ms } => {
                 let since = ago(*at_ms, now_ms);
@@ -227,6 +231,9 @@ impl Finding {
                 let since = ago(*since_ms, now_ms);
                 format!("it was paused {since}: nothing of it runs until it is resumed")
             }
+            Self::StoreClosed { reason } => {
+                format!("the store is closed, nothing in it runs: {reason}")
+            }
             Self::TurnRuns { until_ms } => {
                 let due = due(*until_ms, now_ms);
                 format!("a node runs a turn of it, its lease ends {due}")
@@ -241,9 +248,14 @@ impl Finding {
                     0 => "not tried".to_owned(),
                     n => format!("tried {}", times(*n)),
                 };
-                format!(
-                    "{count} messages are ready since {since}, {tried}; no node has taken them in"
-                )
+                match count {
+                    1 => format!(
+                        "1 message is ready since {since}, {tried}; no node has taken it in"
+                    ),
+                    n => format!(
+                        "{n} messages are ready since {since}, {tried}; no node has taken them in"
+                    ),
+                }
             }
         }
     }

@@ -14,6 +14,7 @@ use crate::tables::executions::ExecutionChange;
 use crate::tables::history::NewEvent;
 use crate::tables::instances::Named;
 use crate::tables::kv::KvChange;
+use crate::tables::labels::NewLabels;
 use crate::tables::orchestrator_queue::{Bounds, NewMessage};
 use crate::tables::worker_queue::NewWork;
 use crate::token::{self, TurnToken};
@@ -41,6 +42,8 @@ pub(crate) struct Commit {
     pub(super) custom_status: Option<Option<String>>,
     pub(super) kv: Vec<KvChange>,
     pub(super) labels: Vec<LabelChange>,
+    /// The labels that the instance is created with; none if it was there before.
+    pub(super) born_with: NewLabels,
     pub(super) cancelled: Vec<ScheduledActivityIdentifier>,
     /// Whether queue messages are held back until the next commit.
     pub(super) holds_queue_messages: bool,
@@ -61,7 +64,7 @@ impl Commit {
             .iter()
             .map(codec::decided_message)
             .collect::<Result<Vec<_>>>()?;
-        Ok(Self {
+        let mut commit = Self {
             lane: lane::after_turn(&metadata, &writes.to_orchestrators),
             ended: rules::ended_by(history, metadata.status.as_deref()),
             token: token.to_owned(),
@@ -95,9 +98,14 @@ impl Commit {
                 .map(|status| status.map(str::to_owned)),
             kv: history.iter().filter_map(kv_change).collect(),
             labels: label_changes(history),
+            born_with: NewLabels::default(),
             cancelled: writes.cancelled,
             holds_queue_messages: false,
-        })
+        };
+        if commit.creates_instance() {
+            commit.born_with = NewLabels::of(&commit.labels);
+        }
+        Ok(commit)
     }
 
     /// The same turn; queue messages of its instance are held back until the next one.

@@ -6,7 +6,6 @@ mod remember;
 
 pub(crate) use decided::Commit;
 
-use duroxide_core::Labels;
 use duroxide_core::provider::Incarnation;
 use duroxide_core::provider::rules::{self, Refusal, lane};
 
@@ -215,9 +214,8 @@ fn write_instance(
     match &commit.named {
         Some(named) => {
             let lane = lane.unwrap_or(lane::ANY_NODE);
-            let labels = labels_at_birth(commit);
             let code = (commit.execution_id, lane);
-            instances::name(tx, instance, named, code, birth, &labels)?;
+            instances::name(tx, instance, named, code, birth, &commit.born_with)?;
         }
         None => instances::advance(tx, instance, commit.execution_id, lane)?,
     }
@@ -229,15 +227,6 @@ fn write_instance(
         return Ok(());
     }
     executions::apply(tx, instance, commit.execution_id, &commit.execution)
-}
-
-/// The labels that an instance is created with; none if it was there before.
-fn labels_at_birth(commit: &Commit) -> Labels {
-    if commit.creates_instance() {
-        labels::changed(Labels::new(), &commit.labels)
-    } else {
-        Labels::new()
-    }
 }
 
 /// Whether the row of the execution has the status of the turn already: that it runs.

@@ -1,5 +1,8 @@
 //! Counts of all instances, from indexes alone.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use crate::error::Result;
 use crate::tx::{Tx, unsigned};
 
@@ -34,14 +37,22 @@ pub(crate) fn by_name(tx: &Tx<'_>) -> Result<Vec<(String, u64)>> {
     )
 }
 
-/// All instances by version, from the index alone.
+/// All instances by version, from the index alone. It is walked in its own order, by handler, and the few handlers are
+/// added up here: in another order SQLite would sort all instances first.
 pub(crate) fn by_version(tx: &Tx<'_>) -> Result<Vec<(String, u64)>> {
-    tx.all(
-        "SELECT COALESCE(orchestration_version, 'unknown') AS key, COUNT(*) AS n FROM instances INDEXED BY idx_instances_handler
-         GROUP BY 1 ORDER BY n DESC, key",
+    let by_handler: Vec<(String, u64)> = tx.all(
+        "SELECT COALESCE(orchestration_version, 'unknown'), COUNT(*) FROM instances INDEXED BY idx_instances_handler
+         GROUP BY orchestration_name, COALESCE(orchestration_version, 'unknown')",
         [],
         |row| Ok((row.get(0)?, unsigned(row, 1)?)),
-    )
+    )?;
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+    for (version, count) in by_handler {
+        *sums.entry(version).or_default() += count;
+    }
+    let mut counts: Vec<_> = sums.into_iter().collect();
+    counts.sort_by_key(|(_, count)| Reverse(*count));
+    Ok(counts)
 }
 
 /// How many instances there are. SQLite counts the entries of the pages of its smallest index.
