@@ -59,6 +59,8 @@ pub(super) struct Chosen<A> {
     pub(super) ask: Arc<A>,
     /// Whether it was idle until now, and when something becomes claimable for it then.
     pub(super) idle: Option<Option<Instant>>,
+    /// Whether its caller waits; if not, it wants to know how things stand now.
+    pub(super) waits: bool,
 }
 
 /// What a claim that took all there was left behind: the next one like it need not ask for that again.
@@ -171,6 +173,7 @@ impl<A: Comparable, T> Claims<A, T> {
                     id: waiter.id,
                     ask: Arc::clone(&waiter.claim.ask),
                     idle,
+                    waits: waiter.claim.deadline.is_some(),
                 }
             })
             .collect()
@@ -193,8 +196,8 @@ impl<A: Comparable, T> Claims<A, T> {
             return found;
         };
         let waiter = self.waiting.swap_remove(place);
-        // The next one like it knows what this one knew, and is idle: if it had to ask first, nothing could be handed to
-        // it early.
+        // The next one like it knows what this one knew, and is idle: if it had to ask first, nothing could be handed
+        // to it early.
         self.swept = Some(Swept {
             ask: Arc::clone(&waiter.claim.ask),
             knows: waiter.knows,

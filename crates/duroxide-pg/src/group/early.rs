@@ -23,16 +23,16 @@
 //! - **InFlight** ([`EarlyTurn`]): a dispatcher works on the turn. Nothing of it is stored: not the message, not the
 //!   lease. What comes for the instance meanwhile waits behind the turn.
 //! - **[`Op::Early`]**: message, claim and turn are stored in one transaction. The server checks that the instance has
-//!   not changed (`0018_early.sql`): no inbox, the same incarnation, execution and last event, the activity still leased
-//!   to its worker.
+//!   not changed (`0018_early.sql`): no inbox, the same incarnation, execution and last event, the activity still
+//!   leased to its worker.
 //! - **[`Op::Lease`]**: message and lease are stored, as if the turn had been claimed by its token. Its commit comes
 //!   later, like any other.
 //!
 //! # What goes wrong
 //!
-//! - **The instance has changed**: another node or client wrote first. The server rolls the transaction back as a whole.
-//!   The message is stored as any other; the turn is answered as one that lost its lease, and decided anew from the
-//!   history. For a while nothing is handed out early, for longer each time.
+//! - **The instance has changed**: another node or client wrote first. The server rolls the transaction back as a
+//!   whole. The message is stored as any other; the turn is answered as one that lost its lease, and decided anew from
+//!   the history. For a while nothing is handed out early, for longer each time.
 //! - **The turn wants to do more than decide**: run an effect in place, or ask the store. Then the engine has its lease
 //!   stored first (`Provider::store_lease`), and a turn that cannot be stored does nothing.
 //! - **The turn is committed while its lease is on its way.** The commit waits for that.
@@ -41,15 +41,15 @@
 //!   it is tried again, so only results of first attempts go this way, and starts not for [`CAUTION`] after a process
 //!   began to claim turns beside others that may have ended uncleanly (table `openings`, see `opening.rs`).
 //! - **The answer of the server is lost.** As with any commit: the callers are told that it may have happened.
-//! - **There is more to do than this process does.** Then its claims are not idle, and nothing is handed out early: what
-//!   has waited longer comes first.
+//! - **There is more to do than this process does.** Then its claims are not idle, and nothing is handed out early:
+//!   what has waited longer comes first.
 //!
 //! # Time limits
 //!
 //! - [`HOLD`], 20 ms: a turn in flight for longer gets its message and its lease stored.
 //! - [`CLAIM_PATIENCE`], 1 ms: how long an exchange waits for a claim that takes a waiting turn.
-//! - [`RETURN`], 100 ms: how long after a claim the next one of the same dispatcher is expected; without one, nothing is
-//!   kept for early turns.
+//! - [`RETURN`], 100 ms: how long after a claim the next one of the same dispatcher is expected; without one, nothing
+//!   is kept for early turns.
 //! - [`BACK_OFF_FIRST`] to [`BACK_OFF_MAX`], 50 ms to 10 s: how long nothing is handed out early after a refusal or a
 //!   slow turn.
 //! - [`CAUTION`], 60 s: see "The process dies".

@@ -2,8 +2,8 @@
 //!
 //! Turns that one exchange hands out are committed a moment later, one by one. An exchange that left with the first of
 //! those commits would carry it alone, and most of what an exchange costs does not depend on how much it carries. So
-//! the group waits until all have come back, but never for longer than [`GATHER_MAX`], and not at all for those who lately
-//! took longer than that.
+//! the group waits until all have come back, but never for longer than [`GATHER_MAX`], and not at all for those who
+//! lately took longer than that.
 
 use std::collections::HashSet;
 use std::time::Duration;

@@ -25,8 +25,8 @@ impl Batch {
         commits.flat_map(|commit| &commit.to_workers)
     }
 
-    /// Decides which claim gets the activities that are written. None does, if a claim could find something else: it was
-    /// not idle, or an activity is for others.
+    /// Decides which claim gets the activities that are written. None does, if a claim could find something else: it
+    /// was not idle, or an activity is for others.
     pub(super) fn lend(&mut self) {
         let others = self.ops().any(|op| matches!(op, Op::Work(_)));
         let are_idle = self.work.iter().all(|rider| rider.idle.is_some());

@@ -1,36 +1,37 @@
-//! Where claims begin: for each lane of a queue the key below which nothing is left. In: what claims saw, and news. Out:
-//! a key for each lane. This text is the rule; the functions of the schema link here.
+//! Where claims begin: for each lane of a queue the key below which nothing is left. In: what claims saw, and news.
+//! Out: a key for each lane. This text is the rule; the functions of the schema link here.
 //!
 //! # Why
 //!
 //! A queue loses rows as fast as it gets them. While another session keeps a transaction open, nothing can be vacuumed,
-//! and a claim that begins at the beginning of a lane walks past every row that was deleted since: minutes of them. So a
-//! claim begins at the mark of its lane.
+//! and a claim that begins at the beginning of a lane walks past every row that was deleted since: minutes of them. So
+//! a claim begins at the mark of its lane.
 //!
 //! # The rule
 //!
-//! Rows have keys: activities their numbers, which a sequence gives, inboxes the time at which they are ready, which the
-//! server's clock gives. A mark may be above no row that is there, whether it can be claimed or not: rows that are
-//! leased, delayed or locked hold it back, so leases that run out and rows that become visible are always above it. After
-//! a claim the mark of a lane is the smallest of
+//! Rows have keys: activities their numbers, which a sequence gives, inboxes the time at which they are ready, which
+//! the server's clock gives. A mark may be above no row that is there, whether it can be claimed or not: rows that are
+//! leased, delayed or locked hold it back, so leases that run out and rows that become visible are always above it.
+//! After a claim the mark of a lane is the smallest of
 //!
 //! - the smallest key that the claim saw in the lane,
 //! - the *base* of its exchange: the greatest key that was known to be in use when the exchange was launched. What is
 //!   written later has greater keys, and what has smaller ones was written by a transaction that began before;
 //! - the smallest key of all news that came since the exchange was launched.
 //!
-//! A row below a mark can only come from a transaction that the claim did not see because it was not committed yet. That
-//! transaction is news when it is: an exchange of this process lowers the marks to its own base when it ends, however it
-//! ends, and one of another process sends its base along with the NOTIFY. What is changed in any other way (an operator
-//! resumes, restores or requeues) is news about all keys.
+//! A row below a mark can only come from a transaction that the claim did not see because it was not committed yet.
+//! That transaction is news when it is: an exchange of this process lowers the marks to its own base when it ends,
+//! however it ends, and one of another process sends its base along with the NOTIFY. What is changed in any other way
+//! (an operator resumes, restores or requeues) is news about all keys.
 //!
 //! # What goes wrong
 //!
-//! News get lost: a process dies between its commit and its NOTIFY, or writes rows that nothing was said about because it
-//! leased them itself; the server fails over and its sequence or clock begins a little earlier. So every
-//! [`WHOLE_EVERY`] one claim begins at the beginning of every lane, and marks are taken from it alone. It costs at most a
-//! twentieth of the time: if it took long, the next one comes [`APART`] times as long later, but after
-//! [`WHOLE_EVERY_MAX`] in any case.
+//! News get lost: a process dies between its commit and its NOTIFY, or writes rows that nothing was said about because
+//! it leased them itself; the server fails over and its sequence or clock begins a little earlier. So every
+//! [`WHOLE_EVERY`] one claim begins at the beginning of every lane, and marks are taken from it alone. It costs at most
+//! a twentieth of the time: if it took long, the next one comes [`APART`] times as long later, but after
+//! [`WHOLE_EVERY_MAX`] in any case. A caller that does not wait relies on no news: its claim begins at the beginning,
+//! too.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -112,6 +113,11 @@ impl Marks {
         });
     }
 
+    /// The next claim begins at the beginning.
+    pub(super) fn be_whole(&mut self) {
+        self.marks.clear();
+    }
+
     /// Where the claims of the exchange that was launched last begin; `None` if they find the lanes by themselves.
     pub(super) fn begin(&mut self, mut lanes: Vec<String>, now: Instant) -> Option<Beginnings> {
         let launched = self.launched.last_mut()?;
@@ -141,8 +147,8 @@ impl Marks {
         }
     }
 
-    /// An exchange has ended. `from`: the smallest key that it may have written below its base. `seen`: what each of its
-    /// claims saw, lane by lane, in any order.
+    /// An exchange has ended. `from`: the smallest key that it may have written below its base. `seen`: what each of
+    /// its claims saw, lane by lane, in any order.
     pub(super) fn end<'a>(
         &mut self,
         exchange: u64,

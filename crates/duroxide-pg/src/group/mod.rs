@@ -452,6 +452,10 @@ impl Group {
         let (turns_base, work_base) = (self.db.expected.last(), self.work_seen);
         self.turn_marks.launch(batch.exchange, turns_base, now);
         self.work_marks.launch(batch.exchange, work_base, now);
+        if batch.looks_at_all {
+            self.turn_marks.be_whole();
+            self.work_marks.be_whole();
+        }
         if !batch.turns.is_empty() {
             batch.turns_begin = self.turn_marks.begin(self.turn_lanes.all(), now);
         }

@@ -1,5 +1,5 @@
-//! Statements of administrative reads, with names for what many of them need: `{now}`, `{current}`, `{updated}`. In: such
-//! a statement. Out: its rows.
+//! Statements of administrative reads, with names for what many of them need: `{now}`, `{current}`, `{updated}`. In:
+//! such a statement. Out: its rows.
 
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};

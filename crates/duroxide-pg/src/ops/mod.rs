@@ -1,5 +1,5 @@
-//! One operation, one file. In: arguments of the contract. Out: its answer. Operations call the server or ask the group;
-//! the trait impls only delegate here.
+//! One operation, one file. In: arguments of the contract. Out: its answer. Operations call the server or ask the
+//! group; the trait impls only delegate here.
 
 pub(crate) mod ask;
 mod dead_letter;

@@ -1,4 +1,5 @@
-//! Claims that do not begin at the beginning of a queue (`group/marks.rs`): rows below their marks are found all the same.
+//! Claims that do not begin at the beginning of a queue (`group/marks.rs`): rows below their marks are found all the
+//! same.
 
 use std::time::Duration;
 
@@ -180,4 +181,75 @@ async fn a_message_that_is_visible_since_long_is_claimed_behind_many_that_passed
     schema.shell("UPDATE {s}.inboxes SET ready_at = 1000 WHERE instance_id = 'old'");
     let claimed = turns(PATIENCE).await;
     assert_eq!(claimed[0].item.instance, "old");
+}
+
+/// Rows that came and went while a transaction was open, in statements as the server's functions use them.
+const CHURN: &str = "
+    INSERT INTO {s}.worker_queue (instance_id, execution_id, activity_id, name, work_item, lane, visible_at, created_at)
+    SELECT 'gone-' || n, 1, 2, 'Greet', '{}', '[\"Greet\"]', 0, 0 FROM generate_series(1, 20000) AS n;
+    INSERT INTO {s}.inboxes (instance_id, lane, ready_at) SELECT 'gone-' || n, '[\"Orch\"]', 1000 FROM generate_series(1, 20000) AS n;
+    DELETE FROM {s}.worker_queue;
+    DELETE FROM {s}.inboxes;
+    INSERT INTO {s}.worker_queue (instance_id, execution_id, activity_id, name, work_item, lane, visible_at, created_at)
+    SELECT 'here-' || n, 1, 2, 'Greet', '{}', '[\"Greet\"]', 0, 0 FROM generate_series(1, 5) AS n;
+    INSERT INTO {s}.inboxes (instance_id, lane, ready_at) SELECT 'here-' || n, '[\"Orch\"]', 2000 FROM generate_series(1, 5) AS n;
+    INSERT INTO {s}.orchestrator_queue (instance_id, visible_at, kind, work_item, created_at, begins)
+    SELECT 'here-' || n, 2000, 'StartOrchestration', '{}', 2000, '[\"Orch\"]' FROM generate_series(1, 5) AS n;
+    ANALYZE {s}.worker_queue, {s}.inboxes, {s}.orchestrator_queue";
+
+const CLAIM_WORK: &str = "{s}.claim_work(0, 5, 30000, ARRAY['[\"Greet\"]'], '{}', '{}', NULL, 0, 0, ARRAY['[\"Greet\"]'],
+    ARRAY[{first}])";
+const CLAIM_TURNS: &str = "{s}.claim_turns(0, 5, 30000, ARRAY['', '[\"Orch\"]'], '{}', false, '{}', NULL, 100, 1000000, 100, 1000,
+    false, ARRAY['', '[\"Orch\"]'], ARRAY[0, 2000])";
+const ACK_WORK: &str =
+    "{s}.ack_work(0, ARRAY[{first}, {first} + 1], ARRAY[gen_random_uuid(), gen_random_uuid()],
+    '{}', '{}', '{}', '{}', '{}', '{}')";
+const RENEW_TURNS: &str =
+    "{s}.renew_turns(0, ARRAY['here-1', 'here-2'], ARRAY[gen_random_uuid(), gen_random_uuid()],
+    ARRAY[1000, 1000])";
+const OPEN_INBOXES: &str = "{s}.open_inboxes(0, ARRAY['here-1'], ARRAY['here-2', 'new'], ARRAY[NULL, NULL]::bigint[], ARRAY[0, 0],
+    ARRAY[NULL, NULL]::text[], ARRAY[false, false])";
+
+/// How many buffers a call reads, once its statements have been planned.
+async fn buffers(client: &mut tokio_postgres::Client, call: &str) -> u64 {
+    let sql = format!("EXPLAIN (ANALYZE, BUFFERS) SELECT * FROM {call}");
+    let mut read = 0;
+    for _ in 0..2 {
+        let tx = client.transaction().await.unwrap();
+        let plan = tx.query(&sql, &[]).await.unwrap();
+        tx.rollback().await.unwrap();
+        let lines: Vec<String> = plan.iter().map(|row| row.get(0)).collect();
+        let hits = lines
+            .iter()
+            .find_map(|line| line.split("shared hit=").nth(1));
+        let hits = hits.and_then(|hits| hits.split(' ').next());
+        read = hits.unwrap().parse().unwrap();
+    }
+    read
+}
+
+#[tokio::test]
+async fn no_call_walks_past_rows_that_were_deleted_and_cannot_be_vacuumed() {
+    let schema = Schema::new();
+    let _store = schema.open().await;
+    let holder = connect().await;
+    let hold = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT txid_current()";
+    holder.batch_execute(hold).await.unwrap();
+    let mut client = connect().await;
+    let path = format!("SET search_path = {}, pg_temp", schema.0);
+    client.batch_execute(&path).await.unwrap();
+    let churn = CHURN.replace("{s}", &schema.0);
+    for statement in churn.split(';') {
+        client.batch_execute(statement).await.unwrap();
+    }
+    let sql = "SELECT id FROM worker_queue WHERE instance_id = 'here-1'";
+    let first: i64 = client.query_one(sql, &[]).await.unwrap().get(0);
+    // Each call finds or writes a few rows. An index has hundreds of pages, and a walk over it reads them all.
+    for call in [CLAIM_WORK, CLAIM_TURNS, RENEW_TURNS, OPEN_INBOXES, ACK_WORK] {
+        let call = call.replace("{s}", &schema.0);
+        let call = call.replace("{first}", &first.to_string());
+        let read = buffers(&mut client, &call).await;
+        assert!(read < 300, "{read} buffers: {call}");
+    }
+    holder.batch_execute("COMMIT").await.unwrap();
 }

@@ -51,6 +51,8 @@ pub(super) struct Batch {
     /// Where its claims begin, unless they find their lanes by themselves.
     pub(super) turns_begin: Option<Beginnings>,
     pub(super) work_begin: Option<Beginnings>,
+    /// Whether a caller does not wait and relies on no news: its claims begin at the beginning.
+    pub(super) looks_at_all: bool,
     pub(super) writes: Vec<Write>,
     pub(super) turns: Vec<TurnRider>,
     pub(super) work: Vec<WorkRider>,
@@ -121,7 +123,8 @@ impl Batch {
     }
 
     pub(super) fn claim_turns(&mut self, chosen: Chosen<claim_turns::Ask>, lanes: &Lanes<Needs>) {
-        let Chosen { id, ask, .. } = chosen;
+        let Chosen { id, ask, waits, .. } = chosen;
+        self.looks_at_all |= !waits;
         let (fit, unfit) = if ask.abilities.are_all() {
             (Vec::new(), Vec::new())
         } else {
@@ -144,7 +147,13 @@ impl Batch {
     }
 
     pub(super) fn claim_work(&mut self, chosen: Chosen<claim_work::Ask>, lanes: &Lanes<WorkNeeds>) {
-        let Chosen { id, ask, idle } = chosen;
+        let Chosen {
+            id,
+            ask,
+            idle,
+            waits,
+        } = chosen;
+        self.looks_at_all |= !waits;
         let (fit, unfit) = lanes.sorted(|needs| ask.fits(needs));
         let (bound, plain) = fit
             .into_iter()
