@@ -109,10 +109,10 @@ pub(crate) async fn enqueue(
 
 /// The instance is there and has not ended: what is sent to one that has is dropped in silence.
 async fn still_takes(client: &Client, id: &str) -> Result<(), Failure> {
-    match instance::find(client, id).await?.has_ended() {
-        true => Err(Failure::Ended(format!("{id} has ended; nothing was sent"))),
-        false => Ok(()),
+    if instance::find(client, id).await?.has_ended() {
+        return Err(Failure::Ended(format!("{id} has ended; nothing was sent")));
     }
+    Ok(())
 }
 
 /// The payload itself, or what standard input has.

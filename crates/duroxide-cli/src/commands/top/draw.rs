@@ -128,9 +128,10 @@ fn who(frame: &mut Frame<'_>, area: Rect, sample: &Sample) {
         Constraint::Length(12),
         Constraint::Fill(2),
     ];
-    let title = match sample.nodes.is_empty() {
-        true => "NODE (none is up)",
-        false => "NODE",
+    let title = if sample.nodes.is_empty() {
+        "NODE (none is up)"
+    } else {
+        "NODE"
     };
     let table = Table::new(rows, widths).header(heading([title, "HOST", "STATE", "SEEN"]));
     frame.render_widget(table, area);

@@ -77,7 +77,7 @@ async fn matrix_of(known: &Full) -> Full {
             .chain(caught)
             .collect();
         println!("{flaw:?} is caught by {} cases", all.len());
-        let mut so_far = so_far.lock().unwrap();
+        let mut so_far = so_far.lock().expect("no meeting panics with it");
         so_far.rows.insert(format!("{flaw:?}"), all);
         so_far.write();
     });
@@ -85,7 +85,7 @@ async fn matrix_of(known: &Full) -> Full {
         .buffer_unordered(AT_ONCE)
         .collect::<()>()
         .await;
-    std::mem::take(&mut so_far.lock().unwrap())
+    std::mem::take(&mut so_far.lock().expect("no meeting panics with it"))
 }
 
 /// The cases that tell most: those that few other mutants fail.
