@@ -29,7 +29,7 @@ pub(crate) struct ImportArgs {
     /// Only check the file, and what is there already
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Go on with an import that was cut short; it told this number
+    /// Go on with an import that was cut short; it printed this number
     #[arg(long, value_name = "NUMBER", conflicts_with = "dry_run")]
     pub(crate) resume: Option<u64>,
     /// Also while nodes run: the store is closed under them until everything is in
