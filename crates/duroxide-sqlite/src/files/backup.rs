@@ -11,7 +11,7 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
 use super::new_file::NewFile;
-use super::pace::Pacer;
+use super::pace::{BackupPace, Pacer};
 use super::{cannot_open, connect};
 use crate::error::{Result, SqliteError};
 
@@ -22,24 +22,12 @@ const STEP_PAGES: i32 = 64;
 /// How much may wait to be written to the disk: a commit of a program may have to wait for all of it.
 const PORTION_BYTES: u64 = 1 << 20;
 
-/// How fast a store is copied.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum BackupPace {
-    /// Works for a tenth of the time while programs write to the store, so that they are slowed down little; without a
-    /// rest while nobody does. If it takes longer than a second for 8 MiB, it works for half of the time.
-    #[default]
-    Gentle,
-    /// As fast as it can: for a file that no program uses, or that changes so fast that its write-ahead log must not
-    /// grow for long.
-    Fast,
-}
-
 /// Writes a copy of a store file, as of one moment, while programs go on using it. Blocks.
 ///
 /// The copy holds every commit that was acknowledged before the call. It appears under its name when it is whole and on
 /// disk, readable by its owner alone; before that it is a draft beside it, which is removed if the copy fails.
 /// `progress` gets the bytes written so far and how many there will be, and may end the copy with `ControlFlow::Break`.
-/// Writers are not held up; the write-ahead log grows meanwhile. Beside programs that write, the copy rests for most
+/// Writers are not held up; the write-ahead log grows meanwhile. Beside programs that write, the copy pauses for most
 /// of the time: [`backup_at`] takes another pace.
 ///
 /// A file of an older or newer build is copied too: it is what an upgrade needs first.
@@ -155,7 +143,7 @@ impl Copying<'_> {
                 }
                 reported = Instant::now();
             }
-            pacer.rest(written);
+            pacer.pause(written);
         }
     }
 

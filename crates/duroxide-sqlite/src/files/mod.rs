@@ -9,9 +9,10 @@ mod published;
 mod upgrade;
 mod vacuum;
 
-pub use backup::{BackupPace, backup, backup_at};
+pub use backup::{backup, backup_at};
 pub use integrity::check_integrity;
 pub use new_file::unfinished_copies;
+pub use pace::BackupPace;
 pub use published::{Imported, import_published};
 pub use upgrade::{Upgrade, planned_upgrade, upgrade};
 pub use vacuum::{Vacuumed, vacuum};

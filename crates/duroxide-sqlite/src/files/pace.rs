@@ -1,22 +1,32 @@
 //! How fast a copy works. In: how long it has worked, how much it has copied, whether programs write to the store. Out:
-//! how long to rest. A store that nobody writes to is copied without a rest; beside one that is written to, the copy
+//! how long to pause. A store that no program writes to is copied without a pause; beside one that is written to, the copy
 //! works for a tenth of the time, unless it would take longer than it may.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::backup::BackupPace;
-
-/// How long a gentle copy works before it looks whether it should rest.
+/// How long a gentle copy works before it looks whether it should pause.
 const WORK: Duration = Duration::from_millis(2);
-/// How long it rests beside programs that write, as a multiple of the time it has worked.
-const REST: u32 = 9;
-/// A gentle copy takes a second for so many bytes, and one more; if it is late, it rests less. As long as it takes, the
+/// How long it pauses beside programs that write, as a multiple of the time it has worked.
+const PAUSE_PER_WORK: u32 = 9;
+/// A gentle copy takes a second for so many bytes, and one more; if it is late, it pauses less. As long as it takes, the
 /// write-ahead log only grows.
 const BYTES_PER_SECOND_MIN: u64 = 8 << 20;
 const LEAD: Duration = Duration::from_secs(1);
 
-/// Tells when to rest.
+/// How fast a store is copied.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum BackupPace {
+    /// Works for a tenth of the time while programs write to the store, so that they are slowed down little; without a
+    /// pause while none does. If it takes longer than a second for 8 MiB, it works for half of the time.
+    #[default]
+    Gentle,
+    /// As fast as it can: for a file that no program uses, or that changes so fast that its write-ahead log must not
+    /// grow for long.
+    Fast,
+}
+
+/// Tells when to pause.
 pub(super) struct Pacer {
     pace: BackupPace,
     log: PathBuf,
@@ -42,15 +52,15 @@ impl Pacer {
     }
 
     /// Call between two portions of work, with the bytes that are copied.
-    pub(super) fn rest(&mut self, copied: u64) {
+    pub(super) fn pause(&mut self, copied: u64) {
         let worked = self.since.elapsed();
         if self.pace == BackupPace::Fast || worked < WORK {
             return;
         }
         let is_written_to = self.log_has_changed();
-        let rest = rest_after(worked, is_written_to, copied, self.began.elapsed());
-        if !rest.is_zero() {
-            std::thread::sleep(rest);
+        let pause = pause_after(worked, is_written_to, copied, self.began.elapsed());
+        if !pause.is_zero() {
+            std::thread::sleep(pause);
         }
         self.since = Instant::now();
     }
@@ -66,14 +76,14 @@ impl Pacer {
     }
 }
 
-/// How long to rest after having worked for so long. A copy that is late still rests for as long as it works.
-fn rest_after(worked: Duration, is_written_to: bool, copied: u64, since: Duration) -> Duration {
+/// How long to pause after having worked for so long. A copy that is late still pauses for as long as it works.
+fn pause_after(worked: Duration, is_written_to: bool, copied: u64, since: Duration) -> Duration {
     if !is_written_to {
         return Duration::ZERO;
     }
     let seconds = copied as f64 / BYTES_PER_SECOND_MIN as f64;
     let left = (LEAD + Duration::from_secs_f64(seconds)).saturating_sub(since);
-    (worked * REST).min(left.max(worked))
+    (worked * PAUSE_PER_WORK).min(left.max(worked))
 }
 
 #[cfg(test)]
@@ -84,19 +94,19 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn a_copy_rests_only_beside_programs_that_write() {
-        assert_eq!(rest_after(2 * MS, false, 1 << 20, SECOND), Duration::ZERO);
-        assert_eq!(rest_after(2 * MS, true, 64 << 20, SECOND), 18 * MS);
+    fn a_copy_pauses_only_beside_programs_that_write() {
+        assert_eq!(pause_after(2 * MS, false, 1 << 20, SECOND), Duration::ZERO);
+        assert_eq!(pause_after(2 * MS, true, 64 << 20, SECOND), 18 * MS);
     }
 
     #[test]
-    fn a_copy_that_would_take_too_long_rests_less() {
+    fn a_copy_that_would_take_too_long_pauses_less() {
         // 64 MiB may take eight seconds, and one more.
         assert_eq!(
-            rest_after(20 * MS, true, 64 << 20, 9 * SECOND - 50 * MS),
+            pause_after(20 * MS, true, 64 << 20, 9 * SECOND - 50 * MS),
             50 * MS
         );
-        assert_eq!(rest_after(20 * MS, true, 64 << 20, 20 * SECOND), 20 * MS);
+        assert_eq!(pause_after(20 * MS, true, 64 << 20, 20 * SECOND), 20 * MS);
     }
 
     #[test]
