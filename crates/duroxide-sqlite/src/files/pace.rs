@@ -1,6 +1,6 @@
 //! How fast a copy works. In: how long it has worked, how much it has copied, whether programs write to the store. Out:
-//! how long to pause. A store that no program writes to is copied without a pause; beside one that is written to, the copy
-//! works for a tenth of the time, unless it would take longer than it may.
+//! how long to pause. A store that no program writes to is copied without a pause; beside one that is written to, the
+//! copy works for a tenth of the time, unless it would take longer than it may.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant, SystemTime};
 const WORK: Duration = Duration::from_millis(2);
 /// How long it pauses beside programs that write, as a multiple of the time it has worked.
 const PAUSE_PER_WORK: u32 = 9;
-/// A gentle copy takes a second for so many bytes, and one more; if it is late, it pauses less. As long as it takes, the
-/// write-ahead log only grows.
+/// A gentle copy takes a second for so many bytes, and one more; if it is late, it pauses less. As long as it takes,
+/// the write-ahead log only grows.
 const BYTES_PER_SECOND_MIN: u64 = 8 << 20;
 const LEAD: Duration = Duration::from_secs(1);
 
