@@ -67,8 +67,8 @@ pub(crate) async fn run(folder: &Path, place: &Place, life: Life, skills: &Skill
     let notes = Notes::in_folder(folder);
     let pulse = tokio::spawn(pulse(client, notes, place.lease() / 2, Arc::clone(&beats)));
     match life {
-        Life::Feed => feed(folder, starter, Pace::AsFastAsTheyEnd).await,
-        Life::Soak { pace } => feed(folder, starter, pace).await,
+        Life::Feed => start_orchestrations(folder, starter, Pace::AsFastAsTheyEnd).await,
+        Life::Soak { pace } => start_orchestrations(folder, starter, pace).await,
         Life::Finish => {
             heir::finish(folder, &starter).await;
             if skills.poison.is_some() {
@@ -81,7 +81,7 @@ pub(crate) async fn run(folder: &Path, place: &Place, life: Life, skills: &Skill
     }
 }
 
-async fn feed(folder: &Path, starter: Starter, pace: Pace) {
+async fn start_orchestrations(folder: &Path, starter: Starter, pace: Pace) {
     let heir = tokio::spawn(heir::serve(folder.to_owned(), starter.clone()));
     feed::run(starter, pace).await;
     heir.abort();
