@@ -1,6 +1,6 @@
-//! What a turn decided. In: commands of the author's code. Out: things the runtime must do. Never done here.
+//! What the runtime must do for a turn. In: commands of the author's code. Out: actions. Never done here.
 
-/// Something a turn decided.
+/// Something that a turn asks the runtime to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Run an activity.

@@ -113,6 +113,12 @@ defects! {
         "a child that a deleted life of its parent asked for begins all the same";
     TimeGoesBack: "published engines",
         "recorded time goes back when a clock does";
+    BlockedForEver: "this engine",
+        "an instance that was blocked once is never tried again";
+    UnrecordedStart: "published engines",
+        "a detached start is sent and not recorded";
+    FreshInReplay: "published engines",
+        "a random id is another one when it is replayed";
     SpoiltTurnRests: "published engines",
         "messages of a turn that an outage spoilt rest, and later ones overtake them";
 }

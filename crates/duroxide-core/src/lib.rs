@@ -31,6 +31,7 @@ mod rewound;
 mod start;
 mod trace_context;
 mod version;
+mod waits;
 mod work_item;
 
 pub use action::Action;
@@ -68,7 +69,7 @@ pub use label::{
 #[doc(hidden)]
 pub use label::{LABELS_QUEUE, carried_labels, labels_at_birth, recorded_label_key};
 #[doc(hidden)]
-pub use message::{KEYS_QUEUE, is_engine_queue, is_start_queue, unfit_key};
+pub use message::{KEYS_QUEUE, check_queue_name, is_engine_queue, is_start_queue, unfit_key};
 pub use message::{
     MESSAGE_KEY_BYTES_MAX, MESSAGE_KEYS_MAX, RESERVED_QUEUE_PREFIX, Undelivered, keyed_message,
     message_parts, plain_message,
@@ -82,6 +83,7 @@ pub use rewound::Rewound;
 pub use start::START_QUEUE;
 pub use start::{MEMO_BYTES_MAX, REQUEST_ID_BYTES_MAX, StartExtras, memo_at_birth};
 pub use trace_context::{TRACESTATE_BYTES_MAX, TraceContext};
+pub use waits::{OpenWait, WaitKind, open_waits};
 pub use work_item::{
     TERMINATE_PREFIX, WorkItem, reason_from_parent, sent_by_parent, termination_reason,
 };

@@ -16,6 +16,17 @@ const PREFIX: &str = "duroxide:key:";
 /// What names of queues begin with that are the engine's own.
 pub const RESERVED_QUEUE_PREFIX: &str = "duroxide:";
 
+/// Refuses the name of a queue that programs must not send to, with the reason.
+#[doc(hidden)]
+pub fn check_queue_name(name: &str) -> Result<(), String> {
+    if name.starts_with(RESERVED_QUEUE_PREFIX) {
+        return Err(format!(
+            "queue '{name}' uses the reserved prefix '{RESERVED_QUEUE_PREFIX}'"
+        ));
+    }
+    Ok(())
+}
+
 /// The queue in which an execution hands the keys it has seen to the next one.
 #[doc(hidden)]
 pub const KEYS_QUEUE: &str = "duroxide:keys";

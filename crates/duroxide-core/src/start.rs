@@ -51,7 +51,7 @@ pub struct StartExtras {
     /// How long the instance may take, from its first turn on, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub timeout_ms: Option<u64>,
-    /// When its time is up, in milliseconds since the Unix epoch; known from the first turn on.
+    /// Time at which its time limit is reached, in milliseconds since the Unix epoch; known from the first turn on.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub deadline_ms: Option<u64>,
     /// The trace that the starter is part of.

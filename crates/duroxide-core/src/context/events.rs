@@ -27,12 +27,23 @@ impl OrchestrationContext {
     pub fn schedule_wait(&self, name: impl Into<String>) -> DurableFuture<String> {
         let name = name.into();
         let operation = OperationKind::Wait { name: name.clone() };
-        let kind = CommandKind::Wait { name: name.clone() };
+        let command = CommandKind::Wait { name: name.clone() };
+        let kind = ScheduleKind::ExternalWait { event_name: name };
+        self.wait_for(operation, command, kind)
+    }
+
+    /// Waits for data that comes in from outside.
+    #[track_caller]
+    fn wait_for(
+        &self,
+        operation: OperationKind,
+        command: CommandKind,
+        kind: ScheduleKind,
+    ) -> DurableFuture<String> {
         let location = Location::caller();
         let mut cell = self.shared.deciding(location);
-        let slot = cell.call(operation, kind, location);
+        let slot = cell.call(operation, command, location);
         drop(cell);
-        let kind = ScheduleKind::ExternalWait { event_name: name };
         DurableFuture::waiting(self.shared.clone(), slot, kind, Resolution::into_data)
     }
 
@@ -83,13 +94,9 @@ impl OrchestrationContext {
     pub fn dequeue_event(&self, queue: impl Into<String>) -> DurableFuture<String> {
         let name = queue.into();
         let operation = OperationKind::Dequeue { name: name.clone() };
-        let kind = CommandKind::Dequeue { name: name.clone() };
-        let location = Location::caller();
-        let mut cell = self.shared.deciding(location);
-        let slot = cell.call(operation, kind, location);
-        drop(cell);
+        let command = CommandKind::Dequeue { name: name.clone() };
         let kind = ScheduleKind::QueueDequeue { event_name: name };
-        DurableFuture::waiting(self.shared.clone(), slot, kind, Resolution::into_data)
+        self.wait_for(operation, command, kind)
     }
 
     /// Takes the next message of a queue, typed.

@@ -85,7 +85,7 @@ pub struct AskMessage {
 pub struct KeptReply {
     /// Its number, counted over the life of the instance.
     pub number: u64,
-    /// When it was given, by the recorded time.
+    /// Time at which it was given, by the recorded time.
     pub at_ms: u64,
     /// The reply, or why the request was refused.
     pub reply: Result<String, String>,

@@ -254,51 +254,39 @@ impl Cell {
         }
     }
 
-    /// Labels a detached start, and returns its labels. Too late once it is recorded, which is noted.
-    pub(crate) fn label_detached(&mut self, id: &str, key: &str, value: &str) -> Option<Labels> {
-        let asked = self
-            .commands
-            .iter_mut()
-            .rev()
-            .find_map(|c| match &mut c.kind {
-                CommandKind::Detached {
-                    instance, labels, ..
-                } if instance == id => Some(labels),
-                _ => None,
-            });
-        match asked {
-            Some(labels) => {
-                labels.insert(key.to_owned(), value.to_owned());
-                Some(labels.clone())
-            }
-            None => {
-                self.misuse.get_or_insert_with(|| TOO_LATE.to_owned());
-                None
-            }
+    /// Labels and extras of the detached start of this id. Too late once it is recorded, which is noted.
+    fn detached_mut(&mut self, id: &str) -> Option<(&mut Labels, &mut StartExtras)> {
+        let mut commands = self.commands.iter_mut().rev();
+        let asked = commands.find_map(|c| match &mut c.kind {
+            CommandKind::Detached {
+                instance,
+                labels,
+                extras,
+                ..
+            } if instance == id => Some((labels, extras)),
+            _ => None,
+        });
+        if asked.is_none() {
+            self.misuse.get_or_insert_with(|| TOO_LATE.to_owned());
         }
+        asked
     }
 
-    /// Changes what a detached start carries. Too late once it is recorded, which is noted.
+    /// Labels a detached start, and returns its labels.
+    pub(crate) fn label_detached(&mut self, id: &str, key: &str, value: &str) -> Option<Labels> {
+        let (labels, _) = self.detached_mut(id)?;
+        labels.insert(key.to_owned(), value.to_owned());
+        Some(labels.clone())
+    }
+
+    /// Changes what a detached start carries.
     pub(crate) fn extend_detached(
         &mut self,
         id: &str,
         change: impl FnOnce(StartExtras) -> Result<StartExtras, String>,
     ) -> Result<(), String> {
-        let asked = self
-            .commands
-            .iter_mut()
-            .rev()
-            .find_map(|c| match &mut c.kind {
-                CommandKind::Detached {
-                    instance, extras, ..
-                } if instance == id => Some(extras),
-                _ => None,
-            });
-        match asked {
-            Some(extras) => *extras = change(extras.clone())?,
-            None => {
-                self.misuse.get_or_insert_with(|| TOO_LATE.to_owned());
-            }
+        if let Some((_, extras)) = self.detached_mut(id) {
+            *extras = change(extras.clone())?;
         }
         Ok(())
     }

@@ -36,11 +36,11 @@ pub struct Event {
     pub instance_id: String,
     /// Execution the event belongs to.
     pub execution_id: u64,
-    /// When the event was created, in milliseconds since the Unix epoch.
+    /// Time at which the event was created, in milliseconds since the Unix epoch.
     pub timestamp_ms: u64,
     /// Version of the engine that created the event.
     pub duroxide_version: String,
-    /// What happened.
+    /// The thing that happened.
     #[serde(flatten)]
     pub kind: EventKind,
 }

@@ -42,7 +42,7 @@ pub struct TurnClaim {
     pub poll_timeout: Duration,
     /// The executions that the caller can replay; `None` for all.
     pub filter: Option<DispatcherCapabilityFilter>,
-    /// What the caller has code for; `None` for everything. An instance goes only to callers that can run it: a running
+    /// Handlers that the caller has; `None` for all. An instance goes only to callers that can run it: a running
     /// one by the handler of its current execution, a new or continued one by the handler that its start names.
     /// Messages of an instance that has ended need no code. To be passed over for want of code is not an attempt.
     pub handlers: Option<Arc<OrchestrationHandlers>>,
@@ -67,6 +67,12 @@ pub struct TurnClaim {
 }
 
 impl TurnClaim {
+    /// How long the claim waits for the first one, short enough to be added to any instant; `None` if it does not wait.
+    #[must_use]
+    pub fn wait(&self) -> Option<Duration> {
+        wait(self.poll_timeout)
+    }
+
     /// A claim of up to `max` instances by a caller that can run and replay everything and holds nothing in memory.
     #[must_use]
     pub fn new(max: usize, lock_timeout: Duration, poll_timeout: Duration) -> Self {
@@ -132,7 +138,10 @@ impl fmt::Debug for TurnClaim {
 ///    out before the commit only messages that it has never handed out before, and none for a while after an unclean
 ///    shutdown: whatever ended the process is then handed out after its attempt is stored.
 ///
-/// The caller promises in return that it does nothing with such a turn but decide, and that it commits or abandons it.
+/// The caller promises in return that it only decides, and that it commits or abandons the turn. Before a turn runs an
+/// effect in place or asks the store something, the caller calls [`store_lease`](super::Provider::store_lease); if that
+/// fails, the turn does neither. So a store that hands turns out early implements it.
+///
 /// Activities have no such permission ([`WorkClaim`] has no such field): they act on the world, so the store hands them
 /// out after the commit.
 ///
@@ -179,7 +188,7 @@ pub struct ClaimedTurn {
     pub lock_token: String,
     /// Largest attempt count over the messages.
     pub attempt_count: u32,
-    /// Attempt count of each message, in the order of `item.messages`; empty if the store does not tell.
+    /// Attempt count of each message, in the order of `item.messages`; empty if the store does not report it.
     pub message_attempts: Vec<u32>,
     /// The life of the instance; of one that does not exist yet, the life that the commit of this turn gives it. `None`
     /// if the store draws none: the engine then keeps nothing of it in memory.
@@ -228,6 +237,12 @@ pub struct WorkClaim {
 }
 
 impl WorkClaim {
+    /// How long the claim waits for the first one, short enough to be added to any instant; `None` if it does not wait.
+    #[must_use]
+    pub fn wait(&self) -> Option<Duration> {
+        wait(self.poll_timeout)
+    }
+
     /// A claim of up to `max` activities of any name without a tag, and of no session.
     #[must_use]
     pub fn new(max: usize, lock_timeout: Duration, poll_timeout: Duration) -> Self {
@@ -267,7 +282,7 @@ pub struct ClaimedWork {
     pub lock_token: String,
     /// How often it was claimed, this time included.
     pub attempt_count: u32,
-    /// The life of the instance that scheduled it; `None` if the store does not tell.
+    /// The life of the instance that scheduled it; `None` if the store does not report it.
     pub incarnation: Option<Incarnation>,
 }
 
@@ -278,4 +293,11 @@ impl ClaimedWork {
     pub fn into_parts(self) -> (WorkItem, String, u32) {
         (self.item, self.lock_token, self.attempt_count)
     }
+}
+
+/// Stands for every longer wait: what a caller means by "for ever" could overflow an instant.
+const WAIT_MAX: Duration = Duration::from_secs(60 * 60 * 24 * 365);
+
+fn wait(poll_timeout: Duration) -> Option<Duration> {
+    (!poll_timeout.is_zero()).then(|| poll_timeout.min(WAIT_MAX))
 }

@@ -2,21 +2,18 @@
 
 use std::fmt;
 
+use super::refusal_kind::{RefusalKind, in_other_words, in_words_of_the_contract};
 use crate::event::ErrorDetails;
 
 /// How the contract has always said that a lease is gone.
 const LEASE_LOST: &str = "Invalid lock token";
-/// How a store says that it is closed for the engine; see [`Refusal::Closed`](super::rules::Refusal::Closed).
-const CLOSED: &str = "the store is closed";
-
-/// The code of every refusal of a store that is closed.
-pub(super) const STORE_CLOSED: &str = "D0224";
 
 /// A store call that failed.
 ///
 /// The published struct has these three fields and authors of stores build it as a literal, so the cause of a lost
-/// lease has no field of its own. The words of the message say it, and only this file knows them: build such an error
-/// with [`lease_lost`](Self::lease_lost), ask with [`is_lease_lost`](Self::is_lease_lost).
+/// lease or of another refusal has no field of its own. The words of the message say it, and two functions know them:
+/// build a lost lease with [`lease_lost`](Self::lease_lost), ask with [`is_lease_lost`](Self::is_lease_lost); build
+/// any other refusal from a [`Refusal`](super::rules::Refusal), ask with [`refusal`](Self::refusal).
 ///
 /// ```
 /// use duroxide_core::provider::ProviderError;
@@ -88,7 +85,40 @@ impl ProviderError {
     /// ```
     #[must_use]
     pub fn is_store_closed(&self) -> bool {
-        !self.retryable && self.message.starts_with(CLOSED)
+        self.refusal() == Some(RefusalKind::Closed)
+    }
+
+    /// Which refusal of the contract this is, if the store words it as [`Refusal`](super::rules::Refusal) does. What
+    /// may be retried is none.
+    ///
+    /// ```
+    /// use duroxide_core::provider::rules::Refusal;
+    /// use duroxide_core::provider::{ProviderError, RefusalKind};
+    /// let refusal = Refusal::InstanceNotFound { instance: "order-1".to_owned() };
+    /// let error = refusal.into_provider_error("get_instance_info");
+    /// assert_eq!(error.refusal(), Some(RefusalKind::InstanceNotFound));
+    /// assert_eq!(ProviderError::permanent("read", "the file is no database").refusal(), None);
+    /// ```
+    #[must_use]
+    pub fn refusal(&self) -> Option<RefusalKind> {
+        (!self.retryable)
+            .then(|| in_words_of_the_contract(&self.message))
+            .flatten()
+    }
+
+    /// Which refusal this is, of a call about this instance. Understands other stores too, which say "not found" or
+    /// "is running" in sentences of their own.
+    ///
+    /// ```
+    /// use duroxide_core::provider::{ProviderError, RefusalKind};
+    /// let error = ProviderError::permanent("delete_instance", "instance order-1 is still running");
+    /// assert_eq!(error.refusal_about("order-1"), Some(RefusalKind::StillRunning));
+    /// ```
+    #[must_use]
+    pub fn refusal_about(&self, instance: &str) -> Option<RefusalKind> {
+        let other = || in_other_words(&self.message, instance);
+        self.refusal()
+            .or_else(|| (!self.retryable).then(other).flatten())
     }
 
     /// A stable code; docs/errors.md says what each means and what to do.
@@ -103,10 +133,8 @@ impl ProviderError {
             "D0201"
         } else if self.is_lease_lost() {
             "D0203"
-        } else if self.is_store_closed() {
-            STORE_CLOSED
         } else {
-            "D0202"
+            self.refusal().map_or("D0202", RefusalKind::code)
         }
     }
 

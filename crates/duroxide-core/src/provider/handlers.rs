@@ -75,6 +75,6 @@ pub struct ReadyWork {
     pub version: Option<String>,
     /// The number of instances or activities that wait.
     pub count: u64,
-    /// Since when the oldest of them is ready, in milliseconds since the Unix epoch.
+    /// Time since which the oldest of them is ready, in milliseconds since the Unix epoch.
     pub ready_since_ms: u64,
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::num::NonZeroU64;
 
+use serde::{Deserialize, Serialize};
+
 /// One life of an instance id, drawn at random by the store when it creates the instance.
 ///
 /// Ids are reused: an instance is deleted and another is started under its id, with the same execution and event
@@ -14,8 +16,11 @@ use std::num::NonZeroU64;
 /// let life = Incarnation::from_random(0xF00D_0000_0000_0007);
 /// assert_eq!(Incarnation::from_stored(life.to_stored()), Some(life));
 /// assert_eq!(Incarnation::from_stored(0), None);
+/// assert_eq!(Incarnation::try_from(life.to_string()), Ok(life));
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// As JSON it is the text that `Display` shows: other tools would round a number of this size.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct Incarnation(NonZeroU64);
 
 impl Incarnation {
@@ -38,6 +43,22 @@ impl Incarnation {
     #[must_use]
     pub fn to_stored(self) -> i64 {
         self.0.get().cast_signed()
+    }
+}
+
+impl From<Incarnation> for String {
+    fn from(life: Incarnation) -> Self {
+        life.to_string()
+    }
+}
+
+impl TryFrom<String> for Incarnation {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let number = i64::from_str_radix(&text, 16).ok();
+        let life = number.and_then(Self::from_stored);
+        life.ok_or_else(|| format!("`{text}` is no incarnation"))
     }
 }
 

@@ -80,7 +80,7 @@ pub struct InstanceFilter {
     pub instance_ids: Option<Vec<String>>,
     /// Only those whose current execution ended before this time, in milliseconds since the Unix epoch.
     pub completed_before: Option<u64>,
-    /// At most this many; 1000 if not given.
+    /// Largest number of instances; 1000 if not given.
     pub limit: Option<u32>,
 }
 
@@ -153,7 +153,7 @@ pub struct DeadLetter {
     pub payload: String,
     /// The reason why it was dead-lettered.
     pub reason: String,
-    /// When, in milliseconds since the Unix epoch.
+    /// Time at which it was dead-lettered, in milliseconds since the Unix epoch.
     pub dead_lettered_at_ms: u64,
 }
 

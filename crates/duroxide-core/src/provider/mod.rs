@@ -1,6 +1,7 @@
 //! The storage contract. A provider stores and hands out; it never interprets an event beyond what is said here.
 
 mod admin;
+mod blocked;
 mod claim;
 mod contract;
 pub mod error;
@@ -15,6 +16,7 @@ mod pause;
 mod pending;
 mod query;
 mod readings;
+mod refusal_kind;
 mod requeue;
 pub mod rules;
 mod snapshot;
@@ -26,7 +28,8 @@ mod types;
 mod watch;
 mod writes;
 
-pub use admin::ProviderAdmin;
+pub use admin::{ProviderAdmin, walk};
+pub use blocked::BlockNote;
 pub use claim::{
     CLAIM_BYTES_MAX, CLAIM_MESSAGES_MAX, CLAIM_QUEUE_MESSAGES_MAX, CachedHistories, CachedHistory,
     ClaimedTurn, ClaimedWork, HandOut, TurnClaim, TurnHistory, WorkClaim,
@@ -41,16 +44,17 @@ pub use management::{
     DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree,
     ManagementProvider, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
 };
-pub use nodes::{BlockedInstance, NodeInfo, NodeTerm, SeenNode};
+pub use nodes::{BlockedInstance, HeldActivity, NodeInfo, NodeTerm, SeenNode};
 pub use outcome::{InstanceOutcome, OutcomeStatus};
 pub use pause::Pausing;
 pub use pending::{PendingActivity, PendingMessage, PendingWork};
 pub use query::{
     CountBy, InstanceCount, InstanceQuery, InstanceSort, InstanceStatus, InstanceSummary, Listed,
     PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX, Page, PageCursor, PagePosition, SortKey, SortOrder,
-    TimeRange,
+    TimeRange, WaitingFor,
 };
 pub use readings::StoreReadings;
+pub use refusal_kind::RefusalKind;
 pub use requeue::{DeadLetterOrigin, Requeue};
 pub use snapshot::{
     Awaiting, Closing, DeadLetterRecord, EventRecord, ExecutionRecord, HeartbeatRecord, HeldIds,
@@ -59,7 +63,7 @@ pub use snapshot::{
 };
 pub use space::GivenBack;
 pub use status::ExecutionStatus;
-pub use submission::{MessageRule, Standing, StartRule, Step, Submission, Submitted};
+pub use submission::{IdState, MessageRule, StartRule, Step, Submission, Submitted};
 pub use tags::TagFilter;
 pub use types::{
     ExecutionMetadata, KvEntry, OrchestrationItem, ScheduledActivityIdentifier, SessionFetchConfig,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::HandlerKind;
+use super::{HandlerKind, ScheduledActivityIdentifier};
 
 /// What a node says of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub struct NodeInfo {
     pub pid: u32,
     /// The version of the engine.
     pub engine_version: String,
-    /// When it started, in milliseconds since the Unix epoch.
+    /// Time at which it started, in milliseconds since the Unix epoch.
     pub started_at_ms: u64,
     /// The orchestrations that it has, each with its versions. Empty if it runs no orchestrations.
     pub orchestrations: BTreeMap<String, Vec<String>>,
@@ -32,6 +32,9 @@ pub struct NodeInfo {
     /// The instances that it cannot go on with for now, a hundred at most.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub blocked: Vec<BlockedInstance>,
+    /// The activities that it has claimed and not finished, those held longest first, a hundred at most.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub holds: Vec<HeldActivity>,
 }
 
 /// An instance that a node cannot go on with for now: its code does not fit the history, or the store refuses its
@@ -44,10 +47,50 @@ pub struct BlockedInstance {
     pub execution_id: u64,
     /// The name of its handler.
     pub orchestration_name: String,
-    /// What stands in its way: what is recorded against what the code attempted, or what the store said.
+    /// Obstacle: what is recorded against what the code attempted, or what the store said.
     pub report: String,
     /// The number of tries so far.
     pub attempts: u32,
+}
+
+/// An activity that a node has claimed and not finished. The store has the last word: its lease may be lost, and the
+/// node may not know that yet.
+///
+/// ```
+/// use duroxide_core::provider::{HeldActivity, NodeInfo, ScheduledActivityIdentifier};
+/// let charge = ScheduledActivityIdentifier { instance: "order-7".into(), execution_id: 1, activity_id: 2 };
+/// let mut node = NodeInfo::new("n1", "worker-1");
+/// node.holds.push(HeldActivity::new(charge, 1, 1_700_000_000_000));
+/// assert_eq!(node.holds[0].instance_id, "order-7");
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct HeldActivity {
+    /// The instance that scheduled it.
+    pub instance_id: String,
+    /// The execution that scheduled it.
+    pub execution_id: u64,
+    /// The event that scheduled it.
+    pub activity_id: u64,
+    /// The number of this attempt, as the store counted it with the claim.
+    pub attempt: u32,
+    /// Time at which the node claimed it, in milliseconds since the Unix epoch.
+    pub since_ms: u64,
+}
+
+impl HeldActivity {
+    /// An attempt of an activity that a node claimed at this time.
+    #[must_use]
+    pub fn new(activity: ScheduledActivityIdentifier, attempt: u32, since_ms: u64) -> Self {
+        Self {
+            instance_id: activity.instance,
+            execution_id: activity.execution_id,
+            activity_id: activity.activity_id,
+            attempt,
+            since_ms,
+        }
+    }
 }
 
 impl NodeInfo {
@@ -96,9 +139,9 @@ pub struct NodeTerm {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SeenNode {
-    /// What it said of itself.
+    /// Its last announcement.
     pub node: NodeInfo,
-    /// When it was last heard from, by the clock of the store.
+    /// Time of that announcement, by the clock of the store.
     pub last_seen_ms: u64,
     /// It has not been heard from for too long: it died, or it cannot reach the store.
     pub is_gone: bool,

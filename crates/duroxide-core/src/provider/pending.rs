@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 /// What lies in the queues for one instance, read as one snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingWork {
-    /// What the store took for now, in milliseconds since the Unix epoch.
+    /// Time of the store when it was asked, in milliseconds since the Unix epoch.
     pub now_ms: u64,
-    /// Until when a node holds the instance for a turn; `None` if none does.
+    /// Time until which a node holds the instance for a turn; `None` if none does.
     pub turn_leased_until_ms: Option<u64>,
     /// Messages for the instance, in the order of the queue; timers are among them.
     pub messages: Vec<PendingMessage>,
@@ -20,7 +20,7 @@ pub struct PendingWork {
 pub struct PendingMessage {
     /// The kind of work item, as [`WorkItem::kind_name`](crate::WorkItem::kind_name) says it.
     pub kind: String,
-    /// When it can be claimed, in milliseconds since the Unix epoch.
+    /// Time from which it can be claimed, in milliseconds since the Unix epoch.
     pub visible_at_ms: u64,
     /// Number of claims so far.
     pub attempts: u32,
@@ -35,9 +35,9 @@ pub struct PendingActivity {
     pub execution_id: u64,
     /// The event that scheduled it.
     pub activity_id: u64,
-    /// When it can be claimed, in milliseconds since the Unix epoch.
+    /// Time from which it can be claimed, in milliseconds since the Unix epoch.
     pub visible_at_ms: u64,
-    /// Until when a worker holds it, in milliseconds since the Unix epoch; `None` if none does.
+    /// Time until which a worker holds it, in milliseconds since the Unix epoch; `None` if none does.
     pub leased_until_ms: Option<u64>,
     /// Number of claims so far.
     pub attempts: u32,

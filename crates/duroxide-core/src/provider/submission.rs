@@ -4,15 +4,16 @@
 
 use std::time::Duration;
 
+use super::Incarnation;
 use super::rules::Refusal;
 use crate::event::Event;
 use crate::start::StartExtras;
 use crate::work_item::WorkItem;
 
-/// What has an id.
+/// What a store finds under an instance id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Standing {
+pub enum IdState {
     /// Nothing: no instance, and no start that is queued. Messages that came early do not count.
     Unknown,
     /// A start is queued, delayed or not, and its first turn is not committed.
@@ -25,11 +26,11 @@ pub enum Standing {
     Unfinished,
 }
 
-impl Standing {
+impl IdState {
     /// What a store may find for one id, in the order of [`Submission::steps`].
     pub const FOUND: [Self; 4] = [Self::Unknown, Self::Starting, Self::Running, Self::Ended];
 
-    /// Whether it will take messages.
+    /// Whether the instance will take messages.
     #[must_use]
     pub fn is_alive(self) -> bool {
         matches!(self, Self::Starting | Self::Running)
@@ -56,21 +57,23 @@ pub enum MessageRule {
     MustBeAlive,
     /// As that, or nothing has the id yet.
     MustNotHaveEnded,
+    /// The instance has completed or failed: the message is about that, as a request to retry is.
+    MustHaveEnded,
 }
 
 /// Work items for one instance that a store takes together, or not at all.
 ///
 /// ```
 /// use duroxide_core::WorkItem;
-/// use duroxide_core::provider::{MessageRule, Standing, Step, Submission};
+/// use duroxide_core::provider::{IdState, MessageRule, Step, Submission};
 /// let message = WorkItem::QueueMessage {
 ///     instance: "order-7".to_owned(),
 ///     name: "payments".to_owned(),
 ///     data: "2500".to_owned(),
 /// };
 /// let send = Submission::messages("order-7", MessageRule::MustBeAlive, vec![message]);
-/// assert_eq!(send.step(Standing::Running), Step::StoreMessages);
-/// assert_eq!(send.step(Standing::Ended), Step::Nothing);
+/// assert_eq!(send.step(IdState::Running), Step::StoreMessages);
+/// assert_eq!(send.step(IdState::Ended), Step::Nothing);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Submission {
@@ -78,6 +81,8 @@ pub struct Submission {
     start: Option<Beginning>,
     messages: Vec<WorkItem>,
     rule: Rule,
+    /// The only life of the id that it is for.
+    life: Option<Incarnation>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,9 +122,9 @@ pub enum Submitted {
     /// What had the id is deleted; the start and its messages are stored.
     Replaced,
     /// The messages are stored for what has the id; a start is not.
-    Joined(Standing),
+    Joined(IdState),
     /// Nothing is written, because of what has the id.
-    Refused(Standing),
+    Refused(IdState),
 }
 
 impl Submission {
@@ -142,6 +147,7 @@ impl Submission {
             }),
             messages,
             rule: Rule::Start(rule),
+            life: None,
         }
     }
 
@@ -157,6 +163,43 @@ impl Submission {
             start: None,
             messages,
             rule: Rule::Messages(rule),
+            life: None,
+        }
+    }
+
+    /// The same, for this life of the id alone. If another life has the id, a start that is queued included, a store
+    /// takes the id for [unknown](IdState::Unknown) and writes nothing; it judges that in the transaction that writes.
+    ///
+    /// ```
+    /// use duroxide_core::WorkItem;
+    /// use duroxide_core::provider::{IdState, Incarnation, MessageRule, Step, Submission};
+    /// let reason = "enough".to_owned();
+    /// let cancel = WorkItem::CancelInstance { instance: "order-7".into(), reason };
+    /// let send = Submission::messages("order-7", MessageRule::MustNotHaveEnded, vec![cancel]);
+    /// assert_eq!(send.step(IdState::Unknown), Step::StoreMessages);
+    /// let fenced = send.of_life(Incarnation::from_random(14));
+    /// assert_eq!(fenced.step(IdState::Unknown), Step::Nothing);
+    /// assert_eq!(fenced.step(IdState::Running), Step::StoreMessages);
+    /// ```
+    #[must_use]
+    pub fn of_life(mut self, life: Incarnation) -> Self {
+        self.life = Some(life);
+        self
+    }
+
+    /// The life of the id that it is for; any if `None`.
+    #[must_use]
+    pub fn life(&self) -> Option<Incarnation> {
+        self.life
+    }
+
+    /// What a store finds that finds this, where the id is this life: nothing, if the submission is for another one.
+    #[must_use]
+    pub fn as_found(&self, found: IdState, life: Option<Incarnation>) -> IdState {
+        if self.life.is_none_or(|wanted| life == Some(wanted)) {
+            found
+        } else {
+            IdState::Unknown
         }
     }
 
@@ -209,35 +252,47 @@ impl Submission {
 
     /// What a store does that finds this.
     #[must_use]
-    pub fn step(&self, found: Standing) -> Step {
+    pub fn step(&self, found: IdState) -> Step {
+        if self.life.is_some() && found == IdState::Unknown {
+            return Step::Nothing;
+        }
         match (self.rule, found) {
-            (Rule::Start(_), Standing::Unknown) => Step::StoreAll,
-            (Rule::Start(StartRule::ReplaceFinished), Standing::Ended) => Step::Replace,
-            (Rule::Start(StartRule::UseWhatIsThere), Standing::Starting | Standing::Running)
-            | (Rule::Messages(_), Standing::Starting | Standing::Running)
-            | (Rule::Messages(MessageRule::MustNotHaveEnded), Standing::Unknown) => {
-                Step::StoreMessages
-            }
+            (Rule::Start(_), IdState::Unknown) => Step::StoreAll,
+            (Rule::Start(StartRule::ReplaceFinished), IdState::Ended) => Step::Replace,
+            (Rule::Start(StartRule::UseWhatIsThere), IdState::Starting | IdState::Running)
+            | (
+                Rule::Messages(MessageRule::MustBeAlive | MessageRule::MustNotHaveEnded),
+                IdState::Starting | IdState::Running,
+            )
+            | (Rule::Messages(MessageRule::MustNotHaveEnded), IdState::Unknown)
+            | (Rule::Messages(MessageRule::MustHaveEnded), IdState::Ended) => Step::StoreMessages,
             (
                 Rule::Start(StartRule::MustBeNew | StartRule::ReplaceFinished),
-                Standing::Starting | Standing::Running,
+                IdState::Starting | IdState::Running,
             )
-            | (Rule::Start(StartRule::MustBeNew | StartRule::UseWhatIsThere), Standing::Ended)
-            | (Rule::Messages(MessageRule::MustBeAlive), Standing::Unknown)
-            | (Rule::Messages(_), Standing::Ended)
-            | (_, Standing::Unfinished) => Step::Nothing,
+            | (Rule::Start(StartRule::MustBeNew | StartRule::UseWhatIsThere), IdState::Ended)
+            | (
+                Rule::Messages(MessageRule::MustBeAlive | MessageRule::MustHaveEnded),
+                IdState::Unknown,
+            )
+            | (
+                Rule::Messages(MessageRule::MustBeAlive | MessageRule::MustNotHaveEnded),
+                IdState::Ended,
+            )
+            | (Rule::Messages(MessageRule::MustHaveEnded), IdState::Starting | IdState::Running)
+            | (_, IdState::Unfinished) => Step::Nothing,
         }
     }
 
-    /// The steps for each of [`Standing::FOUND`].
+    /// The steps for each of [`IdState::FOUND`].
     #[must_use]
     pub fn steps(&self) -> [Step; 4] {
-        Standing::FOUND.map(|found| self.step(found))
+        IdState::FOUND.map(|found| self.step(found))
     }
 
     /// What a store answers that found this and did that.
     #[must_use]
-    pub fn answer(found: Standing, done: Step) -> Submitted {
+    pub fn answer(found: IdState, done: Step) -> Submitted {
         match done {
             Step::StoreAll => Submitted::Started,
             Step::Replace => Submitted::Replaced,
@@ -345,9 +400,17 @@ mod tests {
                 send(MessageRule::MustNotHaveEnded),
                 [StoreMessages, StoreMessages, StoreMessages, Nothing],
             ),
+            (
+                send(MessageRule::MustHaveEnded),
+                [Nothing, Nothing, Nothing, StoreMessages],
+            ),
+            (
+                send(MessageRule::MustNotHaveEnded).of_life(Incarnation::from_random(14)),
+                [Nothing, StoreMessages, StoreMessages, Nothing],
+            ),
         ] {
             assert_eq!(submission.steps(), steps, "{submission:?}");
-            assert_eq!(submission.step(Standing::Unfinished), Nothing);
+            assert_eq!(submission.step(IdState::Unfinished), Nothing);
             assert!(submission.check().is_ok());
         }
     }

@@ -14,7 +14,7 @@ use crate::work_item::WorkItem;
 pub struct KvEntry {
     /// The value.
     pub value: String,
-    /// When it was set, in milliseconds since the Unix epoch.
+    /// Time at which it was set, in milliseconds since the Unix epoch.
     pub last_updated_at_ms: u64,
 }
 

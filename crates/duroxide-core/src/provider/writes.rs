@@ -21,7 +21,7 @@ pub struct TurnWrites {
     pub to_workers: Vec<WorkItem>,
     /// Messages for the orchestrator queue, timers included.
     pub to_orchestrators: Vec<WorkItem>,
-    /// What is stored of the execution and its instance beside the history.
+    /// Changes to the execution and its instance beside the history.
     pub metadata: ExecutionMetadata,
     /// Activities that are cancelled, also those of this very turn.
     pub cancelled: Vec<ScheduledActivityIdentifier>,

@@ -9,7 +9,7 @@ use crate::event::{ErrorDetails, Event, EventKind};
 /// Code and history that do not fit together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Divergence {
-    /// What kind of disagreement, in stable words.
+    /// Kind of disagreement, in stable words.
     pub headline: String,
     /// The event at which it was noticed.
     pub event_id: Option<u64>,
@@ -17,7 +17,7 @@ pub struct Divergence {
     pub recorded: Option<String>,
     /// The decision of the code, in words.
     pub attempted: Option<String>,
-    /// Where the code asked, as `file:line:column`.
+    /// Place where the code asked, as `file:line:column`.
     pub location: Option<String>,
 }
 

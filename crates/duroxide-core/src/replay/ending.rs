@@ -2,9 +2,9 @@
 //! nothing behind. Every way to end goes through here, so every way cancels, records and notifies alike.
 
 use super::cause::FailedBy;
-use super::decision::{ChildCancel, Outcome, Turn};
 use super::execution::{DROPPED_FUTURE, Execution};
 use super::limits::TurnLimits;
+use super::turn_result::{ChildCancel, Outcome, Turn};
 use crate::action::Action;
 use crate::context::is_reserved_key;
 use crate::durable::Call;

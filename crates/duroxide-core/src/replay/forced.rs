@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::cause::FailedBy;
-use super::decision::{ChildCancel, Outcome, Turn};
 use super::ending::child_reason;
 use super::execution::LAST_EVENT_ID;
+use super::turn_result::{ChildCancel, Outcome, Turn};
 use crate::arrivals::Intake;
 use crate::durable::OnClose;
 use crate::event::{BUILD_VERSION, ErrorDetails, Event, EventKind};
@@ -22,7 +22,7 @@ pub struct EndOf<'a> {
     pub instance_id: &'a str,
     /// Its execution.
     pub execution_id: u64,
-    /// What is recorded of it. May be empty; the first event then gets id 1.
+    /// Its recorded events. May be empty; the first event then gets id 1.
     pub history: &'a [Event],
     /// The time, in milliseconds since the Unix epoch.
     pub now_ms: u64,

@@ -5,6 +5,7 @@ use super::cause::FailedBy;
 use super::divergence::{Divergence, mismatch_headline, missing_headline};
 use super::execution::{DROPPED_FUTURE, Execution, Origin};
 use super::notes::{ChildEnded, Unused};
+use crate::defect::Defect;
 use crate::durable::OperationKind;
 use crate::durable::{Call, Resolution, SYSCALL_PATCHED};
 use crate::durable::{Command, CommandKind};
@@ -42,7 +43,11 @@ impl Execution {
                 self.due = Some(origin);
             }
             EventKind::ActivityCompleted { result } => {
-                let with = Resolution::Outcome(Ok(result.clone()));
+                let mut result = result.clone();
+                if Defect::FreshInReplay.is_on() && origin != Origin::New {
+                    result = defective_fresh(result);
+                }
+                let with = Resolution::Outcome(Ok(result));
                 self.answer(event, &OperationKind::Activity, with, origin)?;
             }
             EventKind::ActivityFailed { details } => {
@@ -266,6 +271,16 @@ impl Execution {
                 "skipping ExternalEvent delivery: no pending subscription slot (event remains in history for audit)"
             );
         }
+    }
+}
+
+/// Another id, if this is one.
+fn defective_fresh(result: String) -> String {
+    let is_id = result.len() == 36 && result.matches('-').count() == 4;
+    if is_id {
+        result.chars().rev().collect()
+    } else {
+        result
     }
 }
 

@@ -1,6 +1,6 @@
 //! Limits of one turn, checked before anything is stored. The first violation, in a fixed order, fails the execution.
 
-use super::decision::Outcome;
+use super::turn_result::Outcome;
 use crate::durable::OnClose;
 use crate::event::{Event, EventKind};
 use crate::limits::{

@@ -6,7 +6,6 @@
 
 mod admission;
 mod cause;
-mod decision;
 mod divergence;
 mod earlier_signals;
 mod ending;
@@ -20,6 +19,7 @@ mod notes;
 mod replaying;
 mod start;
 mod turn;
+mod turn_result;
 mod turn_state;
 mod view;
 
@@ -29,7 +29,6 @@ pub use crate::durable::{
     SYSCALL_PATCHED, SYSCALL_PREFIX, SYSCALL_RUN_PREFIX, SYSCALL_SEND, SYSCALL_UTC_NOW_MS,
 };
 pub use cause::FailedBy;
-pub use decision::{ChildCancel, Outcome, Progress, Turn};
 pub use divergence::Divergence;
 pub use execution::{Execution, count_turns, trace_of_execution};
 pub use forced::{EndOf, fail_without_replay, terminate_without_replay};
@@ -38,3 +37,4 @@ pub use limits::TurnLimits;
 pub use notes::{ChildEnded, Notes, Stray, Unused};
 pub use replaying::is_replaying_here;
 pub use start::{ExecutionStart, ParentLink};
+pub use turn_result::{ChildCancel, Outcome, Progress, Turn};

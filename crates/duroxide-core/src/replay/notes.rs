@@ -20,9 +20,9 @@ pub struct Notes {
 pub struct Stray {
     /// The schedule it names.
     pub id: u64,
-    /// What it would have become.
+    /// The event that it would have become.
     pub kind: EventKind,
-    /// Why it does not fit.
+    /// Reason why it does not fit.
     pub why: String,
 }
 
@@ -89,7 +89,7 @@ pub struct ChildEnded {
     pub name: String,
     /// `success`, `failed`, `cancelled` or `poison`.
     pub outcome: &'static str,
-    /// From the event that scheduled it to its result.
+    /// Time from the event that scheduled it to its result.
     pub lived_ms: u64,
 }
 

@@ -1,17 +1,17 @@
 //! One turn: arrivals in, events and actions out. Ends when the code waits, returns, or asks the host something.
 
 use super::cause::FailedBy;
-use super::decision::{Outcome, Progress, Turn};
 use super::ending;
 use super::execution::{Execution, Origin};
 use super::handler_future::HandlerFuture;
 use super::host::{HostCall, HostRequest};
 use super::limits::TurnLimits;
 use super::notes::Unused;
+use super::turn_result::{Outcome, Progress, Turn};
 use super::turn_state::Incoming;
 use crate::action::Action;
 use crate::defect::Defect;
-use crate::durable::Cell;
+use crate::durable::{Cell, CommandKind};
 use crate::event::{ErrorDetails, Event, EventKind};
 use crate::label::carried_labels;
 use crate::work_item::{WorkItem, termination_reason};
@@ -247,6 +247,9 @@ impl Execution {
         let Some(kind) = self.shared.cell().commands.front().map(|c| c.kind.clone()) else {
             return false;
         };
+        if Defect::UnrecordedStart.is_on() && self.defective_send_unrecorded(&kind) {
+            return true;
+        }
         let event_id = self.next_event_id();
         let event = kind.to_event(event_id, execution_id);
         if let Some(request) = HostRequest::of_event(&event) {
@@ -261,6 +264,20 @@ impl Execution {
             self.turn.actions.extend(action);
         }
         self.arrive(event, None);
+        true
+    }
+
+    /// Sends a detached start and forgets that the code asked for it.
+    fn defective_send_unrecorded(&mut self, kind: &CommandKind) -> bool {
+        if !matches!(kind, CommandKind::Detached { .. }) {
+            return false;
+        }
+        let event_id = self.next_event_id();
+        let event = kind.to_event(event_id, self.execution_id());
+        let trace = self.shared.cell().trace.clone();
+        let action = kind.to_action(event_id, &event, trace.as_ref(), None);
+        self.turn.actions.extend(action);
+        self.shared.cell().commands.pop_front();
         true
     }
 

@@ -21,7 +21,7 @@ mod point;
 mod signals;
 
 pub use message::{FailureMark, RewindMessage};
-pub use plan::{Child, ChildStanding, Rewind, Work, plan};
+pub use plan::{Child, ChildStanding, RepeatedWork, Rewind, plan};
 
 /// Where a record is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

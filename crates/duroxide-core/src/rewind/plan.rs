@@ -22,19 +22,19 @@ pub struct Rewind {
     pub instance: String,
     /// The execution that failed; the next one takes its place.
     pub failed_execution_id: u64,
-    /// Which failure of that execution it was: another life of the id may fail in the same one.
+    /// The failure of that execution: another life of the id may fail in the same one.
     pub failure: Option<FailureMark>,
     /// The first event that is dropped.
     pub from_event_id: u64,
-    /// How many events are kept, and how many are dropped.
+    /// Number of events that are kept.
     pub kept: usize,
-    /// See [`kept`](Self::kept).
+    /// Number of events that are dropped.
     pub dropped: usize,
-    /// How many activities and children had succeeded, were asked for in the dropped part, and would have to be asked
-    /// for again.
+    /// Number of activities and children that had succeeded, were asked for in the dropped part, and would have to be
+    /// asked for again.
     pub successes_dropped: usize,
     /// Activities and timers that are asked for anew.
-    pub again: Vec<Work>,
+    pub again: Vec<RepeatedWork>,
     /// Children of the kept part of the record that have not reported a success; what becomes of each depends on how it
     /// stands.
     pub children: Vec<Child>,
@@ -52,7 +52,7 @@ pub struct Rewind {
 
 /// An activity or a timer that is asked for anew.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Work {
+pub struct RepeatedWork {
     /// Its scheduling event.
     pub event_id: u64,
     /// The activity; `None` for a timer.
@@ -281,7 +281,7 @@ impl Rewind {
 
 /// The operations that are open where a history ends.
 struct Open {
-    work: Vec<Work>,
+    work: Vec<RepeatedWork>,
     children: Vec<Child>,
     /// All of them.
     ids: HashSet<u64>,
@@ -301,11 +301,11 @@ impl Open {
         for event in kept.iter().filter(|one| !closed.contains(&one.event_id)) {
             let event_id = event.event_id;
             match &event.kind {
-                EventKind::ActivityScheduled { name, .. } => open.work.push(Work {
+                EventKind::ActivityScheduled { name, .. } => open.work.push(RepeatedWork {
                     event_id,
                     activity: Some(name.clone()),
                 }),
-                EventKind::TimerCreated { .. } => open.work.push(Work {
+                EventKind::TimerCreated { .. } => open.work.push(RepeatedWork {
                     event_id,
                     activity: None,
                 }),

@@ -125,21 +125,6 @@ fn asks_host(history: &[Event]) -> bool {
     })
 }
 
-fn is_arrival(kind: &EventKind) -> bool {
-    matches!(
-        kind,
-        EventKind::OrchestrationStarted { .. }
-            | EventKind::ActivityCompleted { .. }
-            | EventKind::ActivityFailed { .. }
-            | EventKind::TimerFired { .. }
-            | EventKind::SubOrchestrationCompleted { .. }
-            | EventKind::SubOrchestrationFailed { .. }
-            | EventKind::ExternalEvent { .. }
-            | EventKind::QueueEventDelivered { .. }
-            | EventKind::OrchestrationCancelRequested { .. }
-    )
-}
-
 /// Every prefix replays; a committed one decides nothing new; one cut inside a turn decides the rest of that turn.
 fn check_prefixes(
     handler: &Arc<dyn OrchestrationHandler>,
@@ -161,8 +146,8 @@ fn check_prefixes(
             .find(|commit| **commit >= end)
             .expect("a turn");
         let rest = &history[end..until];
-        let host_answers = ask_host && rest.iter().any(|e| is_arrival(&e.kind));
-        if !committed && (rest.iter().any(|e| is_arrival(&e.kind)) && !host_answers) {
+        let host_answers = ask_host && rest.iter().any(|e| e.kind.is_arrival());
+        if !committed && (rest.iter().any(|e| e.kind.is_arrival()) && !host_answers) {
             continue;
         }
         if ask_host && asks_host(prefix) || host_answers && !only_host_answers(prefix, rest) {
@@ -235,7 +220,7 @@ fn broke_limit(event: &Event) -> bool {
 
 /// Whether all arrivals of the rest of a turn answer questions to the host that are asked in that rest.
 fn only_host_answers(prefix: &[Event], rest: &[Event]) -> bool {
-    rest.iter().filter(|e| is_arrival(&e.kind)).all(|e| {
+    rest.iter().filter(|e| e.kind.is_arrival()).all(|e| {
         e.source_event_id
             .is_some_and(|source| source > prefix.len() as u64)
     })

@@ -7,6 +7,7 @@ use super::ProviderAdmin;
 use crate::event::{Event, EventKind};
 use crate::provider::{
     InstanceCount, InstanceInfo, InstanceQuery, InstanceStatus, InstanceSummary, ProviderError,
+    RefusalKind, WaitingFor,
 };
 use crate::start::StartExtras;
 
@@ -16,6 +17,22 @@ pub(super) fn largest_first(counts: BTreeMap<String, u64>) -> Vec<InstanceCount>
     // Stable: equal groups stay in the order of their keys.
     counts.sort_by_key(|one| std::cmp::Reverse(one.count));
     counts
+}
+
+/// Whether an execution waits for something. One whose history cannot be read is not known to wait: it must not hide
+/// the others.
+pub(super) async fn waits_in<A: ProviderAdmin + ?Sized>(
+    admin: &A,
+    instance: &str,
+    execution_id: u64,
+    waiting: &WaitingFor,
+) -> Result<bool, ProviderError> {
+    let history = admin.read_history_with_execution_id(instance, execution_id);
+    match existing(history.await) {
+        Ok(history) => Ok(history.is_some_and(|history| waiting.is_open_in(&history))),
+        Err(error) if error.is_retryable() || error.is_store_closed() => Err(error),
+        Err(_) => Ok(false),
+    }
 }
 
 /// The instances that a query admits, in no order.
@@ -61,6 +78,19 @@ pub(super) async fn admitted<A: ProviderAdmin + ?Sized>(
                 continue;
             }
         }
+        if let Some(wanted) = query.blocked {
+            let note = admin.block_note(&info.instance_id).await?;
+            if note.is_some() != wanted {
+                continue;
+            }
+        }
+        if let Some(waiting) = &query.waiting_for {
+            let runs = InstanceStatus::of_stored(&info.status) == InstanceStatus::Running;
+            let (id, execution) = (&info.instance_id, info.current_execution_id);
+            if !runs || !waits_in(admin, id, execution, waiting).await? {
+                continue;
+            }
+        }
         if !query.labels.is_empty() {
             let labels = admin.labels(&info.instance_id).await?;
             let has = |(key, value): (&String, &String)| labels.get(key) == Some(value);
@@ -94,7 +124,9 @@ pub(super) async fn summary_of<A: ProviderAdmin + ?Sized>(
     let history = admin.read_history_with_execution_id(id, execution).await?;
     let paused_at_ms = admin.paused_since(id).await?;
     let labels = admin.labels(id).await?;
+    let incarnation = admin.incarnation(id).await?;
     Ok(InstanceSummary {
+        incarnation,
         status: InstanceStatus::of_stored(&info.status),
         custom_status: history.iter().rev().find_map(status_set_by).flatten(),
         execution_id: execution,
@@ -128,7 +160,9 @@ fn status_set_by(event: &Event) -> Option<Option<String>> {
 pub(super) fn existing<T>(answer: Result<T, ProviderError>) -> Result<Option<T>, ProviderError> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
-        Err(error) if !error.is_retryable() && error.message.contains("not found") => Ok(None),
-        Err(error) => Err(error),
+        Err(error) => match error.refusal_about("") {
+            Some(RefusalKind::InstanceNotFound | RefusalKind::ExecutionNotFound) => Ok(None),
+            _ => Err(error),
+        },
     }
 }

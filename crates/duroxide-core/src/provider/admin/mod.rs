@@ -1,6 +1,7 @@
 //! What operators ask of a store.
 
 mod defaults;
+pub mod walk;
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -10,12 +11,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use self::defaults::{admitted, existing, largest_first, summary_of};
+use super::rules::Refusal;
 use super::{
-    Closing, CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, GivenBack, HeldIds,
-    InstanceCount, InstanceFilter, InstanceInfo, InstanceQuery, InstanceSnapshot, InstanceStatus,
-    InstanceSummary, InstanceTree, Labelling, NodeInfo, NodeTerm, Page, Pausing, PendingWork,
-    ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, Restoring, SeenNode,
-    StoreReadings, SystemMetrics,
+    BlockNote, Closing, CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, GivenBack,
+    HeldIds, Incarnation, InstanceCount, InstanceFilter, InstanceInfo, InstanceQuery,
+    InstanceSnapshot, InstanceStatus, InstanceSummary, InstanceTree, Labelling, NodeInfo, NodeTerm,
+    Page, Pausing, PendingWork, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork,
+    Requeue, Restoring, SeenNode, StoreReadings, SystemMetrics,
 };
 use crate::event::Event;
 use crate::label::{LabelChange, Labels, labels_after};
@@ -110,12 +112,11 @@ pub trait ProviderAdmin: Any + Send + Sync {
         force: bool,
     ) -> Result<DeleteInstanceResult, ProviderError> {
         if let Some(parent) = self.get_parent_id(instance_id).await? {
-            return Err(ProviderError::permanent(
-                "delete_instance",
-                format!(
-                    "Cannot delete sub-orchestration {instance_id} directly (parent {parent}); delete the root instance instead"
-                ),
-            ));
+            let refusal = Refusal::NotARoot {
+                instance: instance_id.to_owned(),
+                parent,
+            };
+            return Err(refusal.into_provider_error("delete_instance"));
         }
         let tree = self.get_instance_tree(instance_id).await?;
         self.delete_instances_atomic(&tree.all_ids, force).await
@@ -229,10 +230,52 @@ pub trait ProviderAdmin: Any + Send + Sync {
         Ok(None)
     }
 
+    /// As [`pause_instance`](Self::pause_instance) for this life of the id alone, judged in the same transaction:
+    /// another life is no such instance.
+    ///
+    /// Default: `None`, the store cannot do that.
+    async fn pause_life(
+        &self,
+        instance: &str,
+        life: Incarnation,
+    ) -> Result<Option<Pausing>, ProviderError> {
+        let _ = (instance, life);
+        Ok(None)
+    }
+
+    /// As [`resume_instance`](Self::resume_instance) for this life of the id alone.
+    ///
+    /// Default: `None`, the store cannot do that.
+    async fn resume_life(
+        &self,
+        instance: &str,
+        life: Incarnation,
+    ) -> Result<Option<Pausing>, ProviderError> {
+        let _ = (instance, life);
+        Ok(None)
+    }
+
+    /// Which life of its id an instance is.
+    ///
+    /// Default: `None`, the store cannot tell.
+    async fn incarnation(&self, instance: &str) -> Result<Option<Incarnation>, ProviderError> {
+        let _ = instance;
+        Ok(None)
+    }
+
     /// Since when an instance is paused, in milliseconds since the Unix epoch; `None` if it is not, or does not exist.
     ///
     /// Default: `None`.
     async fn paused_since(&self, instance: &str) -> Result<Option<u64>, ProviderError> {
+        let _ = instance;
+        Ok(None)
+    }
+
+    /// What a node noted with [`Provider::note_blocked`](super::Provider::note_blocked), as long as it holds: the
+    /// instance is the same life, has not ended, and has no event that it did not have then.
+    ///
+    /// Default: `None`, the store keeps no notes.
+    async fn block_note(&self, instance: &str) -> Result<Option<BlockNote>, ProviderError> {
         let _ = instance;
         Ok(None)
     }

@@ -3,7 +3,7 @@
 //! `submit`.
 
 use super::Provider;
-use crate::provider::{OutcomeStatus, ProviderError, Standing, Step, Submission, Submitted};
+use crate::provider::{IdState, OutcomeStatus, ProviderError, Step, Submission, Submitted};
 
 /// Looks what has the id and writes after that, one item at a time: for stores that only have the published methods.
 /// Two callers at once may both find the id free, and a process that dies in between leaves a part.
@@ -16,11 +16,19 @@ pub(super) async fn run<P: Provider + ?Sized>(
     }
     let found = match look(store, submission.instance()).await? {
         // A start may be queued that the store does not tell of: what comes right after it must not be refused.
-        Look::Unclear if !submission.begins() => Standing::Starting,
-        Look::Unclear => Standing::Unknown,
+        Look::Unclear if !submission.begins() => IdState::Starting,
+        Look::Unclear => IdState::Unknown,
         Look::Clear(found) => found,
     };
-    if submission.request().is_some() && found != Standing::Unknown {
+    let found = match (submission.life(), store.as_management_capability()) {
+        (Some(_), Some(admin)) => {
+            let life = admin.incarnation(submission.instance()).await?;
+            submission.as_found(found, life)
+        }
+        (Some(_), None) => submission.as_found(found, None),
+        (None, _) => found,
+    };
+    if submission.request().is_some() && found != IdState::Unknown {
         // A start that is queued cannot be looked at: a request that is repeated is known from its first turn on.
         let history = store.read(submission.instance()).await?;
         if history.first().is_some_and(|first| submission.began(first)) {
@@ -35,7 +43,7 @@ pub(super) async fn run<P: Provider + ?Sized>(
         };
         match admin.delete_instance(submission.instance(), false).await {
             Err(error) if !error.is_retryable() && !error.is_store_closed() => {
-                return Ok(Submission::answer(Standing::Unfinished, Step::Nothing));
+                return Ok(Submission::answer(IdState::Unfinished, Step::Nothing));
             }
             Err(error) => return Err(error),
             Ok(_deleted) => {}
@@ -50,7 +58,7 @@ pub(super) async fn run<P: Provider + ?Sized>(
 
 /// What a look at an id showed.
 enum Look {
-    Clear(Standing),
+    Clear(IdState),
     /// No instance has it; whether a start is queued, the store does not tell.
     Unclear,
 }
@@ -58,8 +66,8 @@ enum Look {
 /// What has an id, as far as the store reports it.
 async fn look<P: Provider + ?Sized>(store: &P, id: &str) -> Result<Look, ProviderError> {
     let known = |status: &OutcomeStatus| match status {
-        OutcomeStatus::Running => Standing::Running,
-        _ => Standing::Ended,
+        OutcomeStatus::Running => IdState::Running,
+        _ => IdState::Ended,
     };
     if let Some(outcome) = store.read_outcome(id).await? {
         return Ok(Look::Clear(known(&outcome.status)));
@@ -70,12 +78,12 @@ async fn look<P: Provider + ?Sized>(store: &P, id: &str) -> Result<Look, Provide
     };
     let is_starting = pending.map(|work| work.messages.iter().any(|one| one.begins.is_some()));
     if is_starting == Some(true) {
-        return Ok(Look::Clear(Standing::Starting));
+        return Ok(Look::Clear(IdState::Starting));
     }
     // The start may have been taken up between the two looks.
     Ok(match (store.read_outcome(id).await?, is_starting) {
         (Some(outcome), _) => Look::Clear(known(&outcome.status)),
-        (None, Some(_)) => Look::Clear(Standing::Unknown),
+        (None, Some(_)) => Look::Clear(IdState::Unknown),
         (None, None) => Look::Unclear,
     })
 }

@@ -10,10 +10,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{
-    ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata, InstanceOutcome,
-    InstanceWatch, OrchestrationItem, ProviderAdmin, ProviderError, ScheduledActivityIdentifier,
-    SessionFetchConfig, Submission, Submitted, SystemStats, TagFilter, TurnClaim, TurnHistory,
-    TurnWrites, WorkClaim, WorkItem,
+    BlockedInstance, ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata,
+    InstanceOutcome, InstanceWatch, OrchestrationItem, ProviderAdmin, ProviderError,
+    ScheduledActivityIdentifier, SessionFetchConfig, Submission, Submitted, SystemStats, TagFilter,
+    TurnClaim, TurnHistory, TurnWrites, WorkClaim, WorkItem,
 };
 use crate::event::Event;
 
@@ -345,16 +345,43 @@ pub trait Provider: Any + Send + Sync {
         Ok(false)
     }
 
+    /// Notes under the lease of a claimed turn that the caller's node cannot go on with the instance, in place of what
+    /// was noted before. The note holds until the instance has a further event, has ended or is another life; it
+    /// outlives the node and the lease, and goes with the instance. The claim stays as it is. `true`: it is noted;
+    /// `false` also for an instance that has not begun.
+    ///
+    /// Operators read it with [`ProviderAdmin::block_note`](super::ProviderAdmin::block_note) and find the instance by
+    /// [`InstanceQuery::blocked`](super::InstanceQuery::blocked).
+    ///
+    /// Default: `false`, the store keeps no notes.
+    ///
+    /// # Errors
+    ///
+    /// As a [lost lease](ProviderError::lease_lost). Nothing is noted under a lost lease.
+    async fn note_blocked(
+        &self,
+        lock_token: &str,
+        blocked: &BlockedInstance,
+        node: &str,
+    ) -> Result<bool, ProviderError> {
+        let _ = (lock_token, blocked, node);
+        Ok(false)
+    }
+
     /// Sees to it that the lease of a claimed turn is stored, with its messages. The engine asks for that before a turn
     /// that may have been handed out early ([`HandOut::BeforeCommit`](super::HandOut::BeforeCommit)) does more than
     /// decide: before it runs an effect in place, or asks the store something. A turn whose claim cannot be stored does
     /// neither.
     ///
-    /// Default: nothing is to be done, because no other claim can come between the hand-out and the commit.
+    /// `Ok` means that the store has committed the claim: its lease, its messages and its attempt survive a crash, and
+    /// no other claim gets the instance while the lease lasts.
+    ///
+    /// Default: nothing is to be done, because the store hands turns out after it has committed their claims.
     ///
     /// # Errors
     ///
-    /// As a [lost lease](ProviderError::lease_lost) if the instance went to another claim, or changed meanwhile.
+    /// As a [lost lease](ProviderError::lease_lost) if the claim was rolled back, or the instance went to another claim
+    /// or changed meanwhile.
     async fn store_lease(&self, lock_token: &str) -> Result<(), ProviderError> {
         let _ = lock_token;
         Ok(())

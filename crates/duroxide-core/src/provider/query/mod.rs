@@ -4,6 +4,7 @@
 mod cursor;
 mod select;
 mod summary;
+mod waiting;
 
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +13,7 @@ use crate::label::Labels;
 pub use cursor::{PageCursor, PagePosition};
 pub use select::Listed;
 pub use summary::{InstanceCount, InstanceStatus, InstanceSummary, Page};
+pub use waiting::WaitingFor;
 
 /// The most instances that one page holds.
 pub const PAGE_SIZE_MAX: u32 = 1_000;
@@ -51,19 +53,26 @@ pub struct InstanceQuery {
     pub created: TimeRange,
     /// The time at which its last turn was committed. A turn that only drops what came after the end need not count.
     pub updated: TimeRange,
-    /// When its current execution completed or failed; a bound excludes what has not ended.
+    /// Time at which its current execution completed or failed; a bound excludes what has not ended.
     pub ended: TimeRange,
     /// Only instances that a dead letter names.
     pub has_dead_letters: bool,
     /// Only instances that are paused, or only those that are not; both if `None`.
     pub paused: Option<bool>,
+    /// Only instances that run and wait for this, by [`open_waits`](crate::open_waits). Stores have no index of it:
+    /// they read the histories of what runs and is otherwise admitted, at most 1,000 for one page. A page of such a
+    /// query may hold fewer instances than asked for, even none, and lead to another one.
+    pub waiting_for: Option<WaitingFor>,
+    /// Only instances that a node noted it cannot go on with ([`BlockNote`](super::BlockNote)), or only the others;
+    /// both if `None`.
+    pub blocked: Option<bool>,
     /// Only instances that have all of these labels, with these values.
     pub labels: Labels,
     /// The order.
     pub sort: InstanceSort,
-    /// How many; see [`page_size`](Self::page_size).
+    /// Size of a page; see [`page_size`](Self::page_size).
     pub limit: Option<u32>,
-    /// Where the previous page ended; `None` for the first.
+    /// End of the previous page; `None` for the first.
     pub after: Option<PageCursor>,
 }
 
@@ -238,6 +247,20 @@ impl InstanceQuery {
     #[must_use]
     pub fn with_paused(mut self, paused: bool) -> Self {
         self.paused = Some(paused);
+        self
+    }
+
+    /// Only instances that wait for this.
+    #[must_use]
+    pub fn waiting_for(mut self, what: WaitingFor) -> Self {
+        self.waiting_for = Some(what);
+        self
+    }
+
+    /// Only instances that no node can go on with, as far as nodes have noted it, or only the others.
+    #[must_use]
+    pub fn with_blocked(mut self, blocked: bool) -> Self {
+        self.blocked = Some(blocked);
         self
     }
 

@@ -29,8 +29,8 @@ impl InstanceQuery {
         Ok(Some(position))
     }
 
-    /// Whether an instance is admitted by everything but the end of its execution, its root, its labels, its pause
-    /// and its dead letters.
+    /// Whether an instance is admitted by everything but the end of its execution, its root, its labels, its pause,
+    /// what it waits for, whether it is blocked, and its dead letters.
     #[must_use]
     pub fn admits(&self, info: &InstanceInfo) -> bool {
         let status = InstanceStatus::of_stored(&info.status);

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::PageCursor;
 use crate::label::Labels;
+use crate::provider::Incarnation;
 
 /// Status of the current execution of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -98,15 +99,18 @@ pub struct InstanceSummary {
     pub custom_status: Option<String>,
     /// Current execution.
     pub execution_id: u64,
-    /// When it was created, in milliseconds since the Unix epoch.
+    /// Time at which it was created, in milliseconds since the Unix epoch.
     pub created_at_ms: u64,
-    /// When its last turn was committed, in milliseconds since the Unix epoch.
+    /// Time at which its last turn was committed, in milliseconds since the Unix epoch.
     pub updated_at_ms: u64,
-    /// When its current execution completed or failed, in milliseconds since the Unix epoch.
+    /// Time at which its current execution completed or failed, in milliseconds since the Unix epoch.
     pub ended_at_ms: Option<u64>,
-    /// Since when it is paused, in milliseconds since the Unix epoch.
+    /// Time since which it is paused, in milliseconds since the Unix epoch.
     #[serde(default)]
     pub paused_at_ms: Option<u64>,
+    /// Which life of its id it is; `None` if the store cannot tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incarnation: Option<Incarnation>,
     /// Its parent, if it is a child.
     pub parent: Option<String>,
     /// Its labels.
@@ -138,6 +142,7 @@ impl InstanceSummary {
             updated_at_ms: 0,
             ended_at_ms: None,
             paused_at_ms: None,
+            incarnation: None,
             parent: None,
             labels: Labels::new(),
             memo: None,
@@ -151,7 +156,8 @@ impl InstanceSummary {
 pub struct Page<T> {
     /// The answers, in the order of the query.
     pub items: Vec<T>,
-    /// Where the next page begins; `None` if there is none.
+    /// Beginning of the next page; `None` if there is none. Only a query for what instances wait for has pages that
+    /// are not full and lead to another one.
     pub next: Option<PageCursor>,
 }
 

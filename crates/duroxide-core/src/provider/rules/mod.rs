@@ -9,6 +9,7 @@ pub mod lane;
 mod refusal;
 mod turn;
 mod unreadable;
+mod watched;
 
 pub use json::{
     Activity, activity, completion_only, event_from_json, event_to_json, orchestrator_only,
@@ -19,3 +20,4 @@ pub use turn::{
     begins_later_execution, carried_messages, ended_by, last_custom_status, merges_key_values,
 };
 pub use unreadable::{UnreadableMessage, failed_activity};
+pub use watched::{InstanceChange, InstanceFeed};

@@ -2,7 +2,7 @@
 //! words.
 
 use super::super::ProviderError;
-use super::super::error::STORE_CLOSED;
+use super::super::refusal_kind::RefusalKind;
 
 /// Why a store refuses a call by the rules of the contract. Each store adds the errors of its own database.
 ///
@@ -110,6 +110,16 @@ pub enum Refusal {
         /// Why, as shown to the operator.
         reason: String,
     },
+    /// A child is not deleted without its root.
+    #[error(
+        "Cannot delete sub-orchestration {instance} directly (parent {parent}); delete the root instance instead"
+    )]
+    NotARoot {
+        /// The child.
+        instance: String,
+        /// Its parent.
+        parent: String,
+    },
 }
 
 impl Refusal {
@@ -121,21 +131,28 @@ impl Refusal {
     /// ```
     #[must_use]
     pub fn code(&self) -> &'static str {
+        self.kind().code()
+    }
+
+    /// Which refusal this is, without what it is about.
+    #[must_use]
+    pub fn kind(&self) -> RefusalKind {
         match self {
-            Self::InvalidToken => "D0211",
-            Self::LockExpired { .. } => "D0212",
-            Self::WorkLockExpired => "D0213",
-            Self::DuplicateEvent { .. } => "D0214",
-            Self::EventWithoutId { .. } => "D0215",
-            Self::WrongKind { .. } => "D0216",
-            Self::Undecodable { .. } => "D0217",
-            Self::Unstorable { .. } => "D0218",
-            Self::NoSuchPosition { .. } => "D0219",
-            Self::InstanceNotFound { .. } => "D0220",
-            Self::ExecutionNotFound { .. } => "D0221",
-            Self::StillRunning { .. } => "D0222",
-            Self::ChildLeftBehind { .. } => "D0223",
-            Self::Closed { .. } => STORE_CLOSED,
+            Self::InvalidToken => RefusalKind::InvalidToken,
+            Self::LockExpired { .. } => RefusalKind::LockExpired,
+            Self::WorkLockExpired => RefusalKind::WorkLockExpired,
+            Self::DuplicateEvent { .. } => RefusalKind::DuplicateEvent,
+            Self::EventWithoutId { .. } => RefusalKind::EventWithoutId,
+            Self::WrongKind { .. } => RefusalKind::WrongKind,
+            Self::Undecodable { .. } => RefusalKind::Undecodable,
+            Self::Unstorable { .. } => RefusalKind::Unstorable,
+            Self::NoSuchPosition { .. } => RefusalKind::NoSuchPosition,
+            Self::InstanceNotFound { .. } => RefusalKind::InstanceNotFound,
+            Self::ExecutionNotFound { .. } => RefusalKind::ExecutionNotFound,
+            Self::StillRunning { .. } => RefusalKind::StillRunning,
+            Self::ChildLeftBehind { .. } => RefusalKind::ChildLeftBehind,
+            Self::Closed { .. } => RefusalKind::Closed,
+            Self::NotARoot { .. } => RefusalKind::NotARoot,
         }
     }
 
@@ -157,7 +174,8 @@ impl Refusal {
             | Self::ExecutionNotFound { .. }
             | Self::StillRunning { .. }
             | Self::ChildLeftBehind { .. }
-            | Self::Closed { .. } => ProviderError::permanent(operation, message),
+            | Self::Closed { .. }
+            | Self::NotARoot { .. } => ProviderError::permanent(operation, message),
         }
     }
 

@@ -13,9 +13,9 @@ pub struct UnreadableMessage<'a> {
     pub kind: &'a str,
     /// Execution and scheduling event of the operation that waits for it, if any; see [`WorkItem::answers`].
     pub answers: Option<(u64, u64)>,
-    /// When the message was due, in milliseconds.
+    /// Time at which the message was due, in milliseconds.
     pub visible_at_ms: u64,
-    /// Of the start of a child: the parent, if it still waits.
+    /// The parent that still waits, if it is the start of a child.
     pub parent: Option<&'a str>,
 }
 

@@ -34,7 +34,7 @@ use crate::start::StartExtras;
 pub struct InstanceSnapshot {
     /// The instance.
     pub instance_id: String,
-    /// What it is; `None` if it has not begun.
+    /// Its row; `None` if it has not begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<InstanceRecord>,
     /// Its executions with their histories, by number.
@@ -43,10 +43,10 @@ pub struct InstanceSnapshot {
     /// Key-values at the end of the execution before the current one, by key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub key_values: Vec<KeyValueRecord>,
-    /// What the running execution changed of them, by key; without a value a key is hidden.
+    /// Changes of the running execution to them, by key; without a value a key is hidden.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub key_value_changes: Vec<KeyValueRecord>,
-    /// What calls of its activities said last, by execution and call.
+    /// Last heartbeats of calls of its activities, by execution and call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub heartbeats: Vec<HeartbeatRecord>,
     /// Its messages in the order in which they were enqueued, timers included.

@@ -9,15 +9,15 @@ use super::record::StoredIncarnation;
 pub struct QueuedMessage {
     /// JSON of a [`WorkItem`](crate::WorkItem), as its store keeps it: also one that cannot be read comes along.
     pub json: String,
-    /// When it can be claimed, in milliseconds since the Unix epoch.
+    /// Time from which it can be claimed, in milliseconds since the Unix epoch.
     pub visible_at_ms: u64,
     /// Number of claims so far.
     #[serde(default)]
     pub attempts: u32,
-    /// Of a start that an instance decided: the life of that instance.
+    /// The life of the instance that decided it, if it is a start that an instance decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_by: Option<StoredIncarnation>,
-    /// Of a message that cannot be read: what is known of it beside its text.
+    /// Known facts of it beside its text, if it cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub awaiting: Option<Awaiting>,
 }
@@ -32,7 +32,7 @@ pub struct Awaiting {
     pub execution_id: u64,
     /// The event that scheduled the operation.
     pub operation_id: u64,
-    /// Of the start of a child: the instance that waits for it.
+    /// The instance that waits for it, if it is the start of a child.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
 }
@@ -73,7 +73,7 @@ pub struct QueuedActivity {
     /// Its tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
-    /// When it can be claimed, in milliseconds since the Unix epoch.
+    /// Time from which it can be claimed, in milliseconds since the Unix epoch.
     pub visible_at_ms: u64,
     /// Number of claims so far.
     #[serde(default)]
@@ -88,11 +88,11 @@ pub struct QueuedActivity {
 pub struct DeadLetterRecord {
     /// The queue that it was in.
     pub queue: String,
-    /// What it says.
+    /// Its text, as it was queued.
     pub payload: String,
-    /// Why it was dead-lettered.
+    /// Reason for which it was dead-lettered.
     pub reason: String,
-    /// When, in milliseconds since the Unix epoch.
+    /// Time at which it was dead-lettered, in milliseconds since the Unix epoch.
     #[serde(rename = "set_aside_at_ms")]
     pub dead_lettered_at_ms: u64,
     /// The life of the instance that it was for, as far as that is known.

@@ -18,7 +18,7 @@ pub struct InstanceRecord {
     /// The instance that started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// Which life of the id it is; `None` if an early build wrote it.
+    /// The life of the id; `None` if an early build wrote it.
     #[serde(rename = "life", default, skip_serializing_if = "Option::is_none")]
     pub incarnation: Option<StoredIncarnation>,
     /// Which life of the parent started it, as far as that is known.
@@ -34,11 +34,11 @@ pub struct InstanceRecord {
     /// How often it was set.
     #[serde(default)]
     pub custom_status_version: u64,
-    /// When it was created, in milliseconds since the Unix epoch.
+    /// Time at which it was created, in milliseconds since the Unix epoch.
     pub created_at_ms: u64,
-    /// When its last turn was committed, in milliseconds since the Unix epoch.
+    /// Time at which its last turn was committed, in milliseconds since the Unix epoch.
     pub updated_at_ms: u64,
-    /// Since when it is paused, in milliseconds since the Unix epoch.
+    /// Time since which it is paused, in milliseconds since the Unix epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_at_ms: Option<u64>,
     /// Its labels, those of its code and those of operators.
@@ -76,16 +76,16 @@ impl From<Incarnation> for StoredIncarnation {
 pub struct ExecutionRecord {
     /// Its number.
     pub execution_id: u64,
-    /// Where it stands, as [`ExecutionStatus`] is stored; `None` if there are only events of it.
+    /// Its status, as [`ExecutionStatus`] is stored; `None` if there are only events of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    /// What it returned, or why it failed.
+    /// Its output, or the reason of its failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
-    /// When it began, in milliseconds since the Unix epoch.
+    /// Time at which it began, in milliseconds since the Unix epoch.
     #[serde(default)]
     pub started_at_ms: u64,
-    /// When it ended, in milliseconds since the Unix epoch.
+    /// Time at which it ended, in milliseconds since the Unix epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at_ms: Option<u64>,
     /// The engine version that began it.
@@ -120,7 +120,7 @@ pub struct KeyValueRecord {
     pub key: String,
     /// The value; `None` hides the key.
     pub value: Option<String>,
-    /// When it was set, in milliseconds since the Unix epoch.
+    /// Time at which it was set, in milliseconds since the Unix epoch.
     pub at_ms: u64,
 }
 
@@ -131,6 +131,6 @@ pub struct HeartbeatRecord {
     pub execution_id: u64,
     /// The event that scheduled the first attempt.
     pub call_id: u64,
-    /// What it said.
+    /// Details of the heartbeat.
     pub details: String,
 }

@@ -1,4 +1,4 @@
-//! What a turn decided. Pure data: nothing here decides.
+//! What a turn came to: its outcome, its events and what goes with them. Pure data: nothing here decides.
 
 use super::cause::FailedBy;
 use super::host::HostCall;
@@ -21,7 +21,7 @@ pub enum Progress {
 pub struct Turn {
     /// The events to append to the history.
     pub events: Vec<Event>,
-    /// What to do: activities, timers, children and detached orchestrations to start.
+    /// Work for the runtime: activities, timers, children and detached orchestrations to start.
     pub actions: Vec<Action>,
     /// Activities that are no longer wanted, by scheduling event.
     pub cancelled_activities: Vec<u64>,
@@ -31,13 +31,13 @@ pub struct Turn {
     pub unanswered: Vec<HostCall>,
     /// The state of the execution after the turn.
     pub outcome: Outcome,
-    /// What made it fail; `None` unless the outcome is [`Outcome::Failed`].
+    /// Cause of the failure; `None` unless the outcome is [`Outcome::Failed`].
     pub failed_by: Option<FailedBy>,
     /// The reason of a request to cancel that the next execution gets; only with [`Outcome::ContinuedAsNew`].
     pub handed_on: Option<String>,
     /// Whether the code has unread queue messages and waits for none: further ones are of no use before the next turn.
     pub holds_queue_messages: bool,
-    /// What is worth saying about it, once it is committed.
+    /// Facts for log and metrics, once it is committed.
     pub notes: Notes,
 }
 
