@@ -5,11 +5,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use duroxide_core::event::Event;
 use duroxide_core::provider::{
-    Closing, CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, GivenBack, HeldIds,
-    InstanceCount, InstanceFilter, InstanceInfo, InstanceQuery, InstanceSnapshot, InstanceSummary,
-    InstanceTree, Labelling, NodeInfo, NodeTerm, Page, Pausing, PendingWork, Provider,
-    ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue,
-    Restoring, SeenNode, StoreReadings, SystemMetrics,
+    BlockNote, Closing, CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, GivenBack,
+    HeldIds, Incarnation, InstanceCount, InstanceFilter, InstanceInfo, InstanceQuery,
+    InstanceSnapshot, InstanceSummary, InstanceTree, Labelling, NodeInfo, NodeTerm, Page, Pausing,
+    PendingWork, Provider, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths,
+    ReadyWork, Requeue, Restoring, SeenNode, StoreReadings, SystemMetrics, walk,
 };
 use duroxide_core::{INITIAL_EXECUTION_ID, LabelChange, Labels};
 
@@ -17,13 +17,14 @@ use crate::error::{AtOperation as _, SqliteError};
 use crate::handle::SqliteProvider;
 use crate::ops::closed::while_open;
 use crate::ops::{
-    delete, inspect, label, pause, pending, prune, query, ready, requeue, snapshot, space, steps,
+    delete, delete_family, inspect, label, pause, pending, prune, query, ready, requeue, snapshot,
+    space, steps,
 };
 use crate::requests::LeaseView;
 use crate::store::ReadView;
 use crate::tables::{
-    closing, dead_letters, deletions, duties, executions, instances, labels, nodes, pauses,
-    whole_instance,
+    blocked, closing, dead_letters, deletions, duties, executions, instances, labels, nodes,
+    pauses, whole_instance,
 };
 use crate::tx::{Tx, shown_ms, stored_ms};
 use crate::writer_tx::WriterTx;
@@ -163,10 +164,22 @@ impl ProviderAdmin for SqliteProvider {
                 .delete_roots(OPERATION, part, ended_before, left)
                 .await?;
             left -= done.deleted;
-            // Something was looked at, unless every root is done with.
-            roots = &roots[done.looked_at.max(1)..];
+            roots = &roots[done.looked_at..];
             delete::add(&mut total, &done.counts);
             delete::add(&mut total, &self.sweep_deleted(OPERATION).await);
+            if let (true, [root, rest @ ..]) = (done.is_too_large && left > 0, roots) {
+                let deleted = self.delete_family(OPERATION, root, ended_before).await;
+                let (gone, is_whole) = match deleted {
+                    Err(error) if !error.is_retryable() && !error.is_store_closed() => {
+                        tracing::error!(target: "duroxide::providers::sqlite", instance_id = %root, %error, "a family cannot be deleted because part of it cannot be read; restore a backup");
+                        (DeleteInstanceResult::default(), false)
+                    }
+                    deleted => deleted?,
+                };
+                delete::add(&mut total, &gone);
+                left -= usize::from(is_whole);
+                roots = rest;
+            }
         }
         Ok(total)
     }
@@ -230,16 +243,36 @@ impl ProviderAdmin for SqliteProvider {
 
     async fn pause_instance(&self, instance: &str) -> Answer<Option<Pausing>> {
         let id = instance.to_owned();
-        let step = move |tx: &mut WriterTx<'_>| pause::pause(tx, &id);
+        let step = move |tx: &mut WriterTx<'_>| pause::pause(tx, &id, None);
         let paused = self.writing("pause_instance", LeaseView::Needed, step);
         paused.await.map(Some)
     }
 
     async fn resume_instance(&self, instance: &str) -> Answer<Option<Pausing>> {
         let id = instance.to_owned();
-        let step = move |tx: &mut WriterTx<'_>| pause::resume(tx, &id);
+        let step = move |tx: &mut WriterTx<'_>| pause::resume(tx, &id, None);
         let resumed = self.writing("resume_instance", LeaseView::Needed, step);
         resumed.await.map(Some)
+    }
+
+    async fn pause_life(&self, instance: &str, life: Incarnation) -> Answer<Option<Pausing>> {
+        let id = instance.to_owned();
+        let step = move |tx: &mut WriterTx<'_>| pause::pause(tx, &id, Some(life));
+        let paused = self.writing("pause_life", LeaseView::Needed, step);
+        paused.await.map(Some)
+    }
+
+    async fn resume_life(&self, instance: &str, life: Incarnation) -> Answer<Option<Pausing>> {
+        let id = instance.to_owned();
+        let step = move |tx: &mut WriterTx<'_>| pause::resume(tx, &id, Some(life));
+        let resumed = self.writing("resume_life", LeaseView::Needed, step);
+        resumed.await.map(Some)
+    }
+
+    async fn incarnation(&self, instance: &str) -> Answer<Option<Incarnation>> {
+        let id = instance.to_owned();
+        let step = move |tx: &mut Tx<'_>| instances::incarnation(tx, &id);
+        self.reading("incarnation", step).await
     }
 
     async fn paused_since(&self, instance: &str) -> Answer<Option<u64>> {
@@ -275,6 +308,9 @@ impl ProviderAdmin for SqliteProvider {
         query: &InstanceQuery,
         key: &str,
     ) -> Answer<Vec<InstanceCount>> {
+        if query.waiting_for.is_some() {
+            return walk::count_by_label(self, query, key).await;
+        }
         let (query, key) = (query.clone(), key.to_owned());
         let step = move |tx: &mut Tx<'_>| query::counts_by_label(tx, &query, &key);
         self.reading("count_instances_by_label", step).await
@@ -363,6 +399,9 @@ impl ProviderAdmin for SqliteProvider {
     }
 
     async fn query_instances(&self, query: &InstanceQuery) -> Answer<Page<InstanceSummary>> {
+        if query.waiting_for.is_some() {
+            return walk::page(self, query).await;
+        }
         let (query, position) = (query.clone(), query.position()?);
         let step = move |tx: &mut Tx<'_>| query::page(tx, &query, position.as_ref());
         self.reading("query_instances", step).await
@@ -373,9 +412,18 @@ impl ProviderAdmin for SqliteProvider {
         query: &InstanceQuery,
         by: CountBy,
     ) -> Answer<Vec<InstanceCount>> {
+        if query.waiting_for.is_some() {
+            return walk::count(self, query, by).await;
+        }
         let query = query.clone();
         let step = move |tx: &mut Tx<'_>| query::counts(tx, &query, by);
         self.reading("count_instances", step).await
+    }
+
+    async fn block_note(&self, instance: &str) -> Answer<Option<BlockNote>> {
+        let id = instance.to_owned();
+        let step = move |tx: &mut Tx<'_>| blocked::of(tx, &id);
+        self.reading("block_note", step).await
     }
 
     async fn get_dead_letter(&self, id: u64) -> Answer<Option<DeadLetter>> {
@@ -436,8 +484,44 @@ impl SqliteProvider {
             total.looked_at += one.looked_at;
             total.deleted += one.deleted;
             delete::add(&mut total.counts, &one.counts);
+            if one.is_too_large || one.looked_at == 0 {
+                total.is_too_large = one.is_too_large;
+                break;
+            }
         }
         Ok(total)
+    }
+
+    /// Deletes a finished family that is too large for one transaction, step by step; returns what went, and whether
+    /// that was all of it.
+    async fn delete_family(
+        &self,
+        operation: &str,
+        root: &str,
+        ended_before: Option<i64>,
+    ) -> Answer<(DeleteInstanceResult, bool)> {
+        let mut total = DeleteInstanceResult::default();
+        let id = root.to_owned();
+        let look = move |tx: &mut Tx<'_>| delete_family::read(tx, &id, ended_before);
+        let Some(mut family) = self.reading(operation, look).await? else {
+            return Ok((total, false));
+        };
+        loop {
+            let members = family.next();
+            if members.is_empty() {
+                return Ok((total, true));
+            }
+            let (root, ended_before) = family.root();
+            let (root, going) = (root.to_owned(), members.clone());
+            let step =
+                move |tx: &mut WriterTx<'_>| delete_family::step(tx, (&root, ended_before), &going);
+            let Some(gone) = self.writing(operation, LeaseView::Needed, step).await? else {
+                return Ok((total, false));
+            };
+            family.gone(&members);
+            delete::add(&mut total, &gone);
+            delete::add(&mut total, &self.sweep_deleted(operation).await);
+        }
     }
 
     /// Deletes what is left of deleted instances; returns what went. The deletion itself is committed: what

@@ -44,6 +44,7 @@ mod error;
 mod fetch;
 mod files;
 mod handle;
+mod in_transaction;
 mod kill;
 mod ops;
 mod options;
@@ -69,6 +70,9 @@ pub use files::{
     planned_upgrade, unfinished_copies, upgrade, vacuum,
 };
 pub use handle::SqliteProvider;
+pub use in_transaction::Within;
 #[doc(hidden)]
 pub use options::Tuning;
 pub use options::{Durability, OtherPrograms, SchemaUpgrade, SqliteOptions};
+/// The release of rusqlite that [`Within`] takes: only one crate of a program may link SQLite.
+pub use rusqlite;

@@ -29,6 +29,7 @@ impl Durability {
 ///
 /// Programs of the older build that have the file open cannot commit after an upgrade.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum SchemaUpgrade {
     /// Brings it up to this build, in one transaction.
     #[default]
@@ -40,6 +41,7 @@ pub enum SchemaUpgrade {
 
 /// Whether other programs may have the file open meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OtherPrograms {
     /// No: if one has, the call is refused.
     Refuse,
@@ -57,17 +59,17 @@ pub enum OtherPrograms {
 /// ```
 #[derive(Debug, Clone)]
 pub struct SqliteOptions {
-    /// What a commit survives; `?durability=` in the url wins over it. In-memory stores ignore it.
+    /// Failures that a commit survives; `?durability=` in the url wins over it. In-memory stores ignore it.
     pub durability: Durability,
-    /// Where leases and due times get their time from; all processes on one file must agree on it. With a clock of
+    /// Clock of leases and due times; all processes on one file must agree on it. With a clock of
     /// one's own, a waiting claim looks at it every 50 ms instead of sleeping until the next due time.
     pub clock: ClockRef,
     /// How long an event, cancellation or completion waits for the start of an unknown instance, before it is
     /// dead-lettered.
     pub unknown_instance_grace: Duration,
-    /// What opening does with a file whose schema an older build wrote.
+    /// Treatment of a file whose schema an older build wrote.
     pub upgrade: SchemaUpgrade,
-    /// For tests of this crate.
+    /// Settings that only the tests of this crate make.
     #[doc(hidden)]
     pub tuning: Tuning,
 }

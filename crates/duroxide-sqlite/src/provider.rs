@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use duroxide_core::event::Event;
 use duroxide_core::provider::{
-    ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata, InstanceOutcome,
-    InstanceWatch, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
+    BlockedInstance, ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata,
+    InstanceOutcome, InstanceWatch, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
     ScheduledActivityIdentifier, SessionFetchConfig, Submission, Submitted, SystemStats, TagFilter,
     TurnClaim, TurnWrites, WorkClaim, WorkItem,
 };
@@ -352,6 +352,26 @@ impl Provider for SqliteProvider {
         Ok(true)
     }
 
+    async fn store_lease(&self, lock_token: &str) -> Answer<()> {
+        let token = lock_token.to_owned();
+        let step = move |tx: &mut Tx<'_>| ops::store_lease::run(tx, &token);
+        self.store
+            .read(ReadView::StoredLeases, step)
+            .await
+            .at("store_lease")
+    }
+
+    async fn note_blocked(
+        &self,
+        lock_token: &str,
+        blocked: &BlockedInstance,
+        node: &str,
+    ) -> Answer<bool> {
+        let (token, blocked, node) = (lock_token.to_owned(), blocked.clone(), node.to_owned());
+        let step = move |tx: &mut WriterTx<'_>| ops::note_blocked::run(tx, &token, &blocked, &node);
+        self.writing("note_blocked", LeaseView::Needed, step).await
+    }
+
     async fn ack_holding_queue_messages(
         &self,
         lock_token: &str,
@@ -413,24 +433,16 @@ impl SqliteProvider {
             claim,
             store.unknown_instance_grace,
         ));
-        fetch::turns(store, &ask, deadline(claim.poll_timeout))
-            .await
-            .at(operation)
+        let deadline = claim.wait().map(|wait| Instant::now() + wait);
+        fetch::turns(store, &ask, deadline).await.at(operation)
     }
 
     async fn poll_work(&self, operation: &str, claim: WorkClaim) -> Answer<Vec<ClaimedWork>> {
-        let deadline = deadline(claim.poll_timeout);
+        let deadline = claim.wait().map(|wait| Instant::now() + wait);
         let ask = Arc::new(ops::fetch_work::Ask::new(claim));
         if ask.wants_nothing() {
             return Ok(Vec::new());
         }
         fetch::work(&self.store, &ask, deadline).await.at(operation)
     }
-}
-
-/// Until when a claim waits; `None` if it does not wait at all.
-fn deadline(poll_timeout: Duration) -> Option<Instant> {
-    /// Stands in for "for ever" where adding to an instant could overflow.
-    const VERY_LONG: Duration = Duration::from_secs(60 * 60 * 24 * 365);
-    (!poll_timeout.is_zero()).then(|| Instant::now() + poll_timeout.min(VERY_LONG))
 }

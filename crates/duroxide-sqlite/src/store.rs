@@ -72,6 +72,20 @@ pub(crate) enum ReadView {
     /// At least what the claim of any turn in flight saw, the open transaction included. For short reads: while a turn
     /// is in flight, the writer runs them (see `early`).
     OpenTransaction,
+    /// The same, with the leases of turns in flight in the tables. The answer comes after they are committed.
+    StoredLeases,
+}
+
+impl ReadView {
+    /// What a read has to see of leases when it goes to the writer because a transaction with turns in flight is open;
+    /// `None` if it goes to a reader all the same.
+    fn in_open_transaction(self) -> Option<LeaseView> {
+        match self {
+            Self::Committed => None,
+            Self::OpenTransaction => Some(LeaseView::NotNeeded),
+            Self::StoredLeases => Some(LeaseView::Needed),
+        }
+    }
 }
 
 impl Store {
@@ -190,8 +204,10 @@ impl Store {
         view: ReadView,
         mut work: impl FnMut(&mut Tx<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        if view == ReadView::OpenTransaction && self.uncommitted.any() {
-            return self.write(LeaseView::NotNeeded, move |tx| work(tx)).await;
+        if let Some(leases) = view.in_open_transaction()
+            && self.uncommitted.any()
+        {
+            return self.write(leases, move |tx| work(tx)).await;
         }
         let Some(readers) = &self.readers else {
             return self.write(LeaseView::Needed, move |tx| work(tx)).await;

@@ -3,12 +3,16 @@
 //!
 //! A watcher registers first, then reads the instance, then waits: a commit after the read finds the watch registered,
 //! so no change is missed.
+//!
+//! `duroxide-pg` has a file like this one: there a notice names the instance, may be lost, and comes on a task.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use duroxide_core::provider::rules::InstanceFeed;
 use duroxide_core::provider::{InstanceOutcome, InstanceWatch};
 use tokio::sync::watch;
 
@@ -19,7 +23,7 @@ use crate::tx::{Effects, InstanceChange};
 pub(crate) struct Watches {
     /// How many watches there are; without any, the writer need not look for commits of other processes.
     count: AtomicUsize,
-    instances: Mutex<HashMap<String, watch::Sender<Feed>>>,
+    instances: Mutex<HashMap<String, watch::Sender<InstanceFeed>>>,
     /// Instances that this process started and that have not ended since, as many as fit. A watcher of one of them need
     /// not read it first.
     running: Mutex<HashSet<String>>,
@@ -28,35 +32,6 @@ pub(crate) struct Watches {
 /// How many running instances are remembered.
 const RUNNING_MAX: usize = 16_384;
 
-/// What happened to an instance since its first watch was registered.
-#[derive(Debug, Clone, Default)]
-struct Feed {
-    /// Counts the changes that only a read of the instance can show.
-    unknown_changes: u64,
-    /// How it ended.
-    ended: Option<Arc<InstanceOutcome>>,
-}
-
-impl Feed {
-    /// Adds a change. Returns whether the watchers are to be notified.
-    fn add(&mut self, change: InstanceChange) -> bool {
-        match change {
-            // Another instance under the same id: what is known is about the one before.
-            InstanceChange::Started if self.ended.is_some() => self.forget(),
-            InstanceChange::Started => return false,
-            InstanceChange::Progressed => {}
-            InstanceChange::Unknown => self.forget(),
-            InstanceChange::Ended(outcome) => self.ended = Some(Arc::new(outcome)),
-        }
-        true
-    }
-
-    fn forget(&mut self) {
-        self.ended = None;
-        self.unknown_changes = self.unknown_changes.wrapping_add(1);
-    }
-}
-
 impl Watches {
     /// Registers a watch of one instance.
     pub(crate) fn watch(self: &Arc<Self>, instance: &str) -> Watch {
@@ -64,13 +39,13 @@ impl Watches {
         let news = match instances.get(instance) {
             Some(sender) => sender.subscribe(),
             None => {
-                let (sender, news) = watch::channel(Feed::default());
+                let (sender, news) = watch::channel(InstanceFeed::default());
                 instances.insert(instance.to_owned(), sender);
                 news
             }
         };
         drop(instances);
-        let seen = news.borrow().unknown_changes;
+        let seen = news.borrow().seen();
         self.count.fetch_add(1, Ordering::AcqRel);
         // Read after the registration: the watch is notified of an end between the two.
         let is_running = self.running().contains(instance);
@@ -107,20 +82,19 @@ impl Watches {
     /// of an end must not find the instance running.
     pub(crate) fn remember(&self, effects: &Effects) {
         let changes = effects.changes();
-        let matters = |change: &InstanceChange| !matches!(change, InstanceChange::Progressed);
-        if !changes.iter().any(|(_, change)| matters(change)) {
+        if changes.iter().all(|(_, change)| change.runs().is_none()) {
             return;
         }
         let mut running = self.running();
         for (instance, change) in changes {
-            match change {
-                InstanceChange::Started if running.len() < RUNNING_MAX => {
+            match change.runs() {
+                Some(true) if running.len() < RUNNING_MAX => {
                     running.insert(instance.clone());
                 }
-                InstanceChange::Started | InstanceChange::Progressed => {}
-                InstanceChange::Unknown | InstanceChange::Ended(_) => {
+                Some(false) => {
                     running.remove(instance);
                 }
+                Some(true) | None => {}
             }
         }
     }
@@ -142,7 +116,7 @@ impl Watches {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn instances(&self) -> MutexGuard<'_, HashMap<String, watch::Sender<Feed>>> {
+    fn instances(&self) -> MutexGuard<'_, HashMap<String, watch::Sender<InstanceFeed>>> {
         // The map is whole at every point where a panic could leave it.
         self.instances
             .lock()
@@ -156,8 +130,8 @@ pub(crate) struct Watch {
     instance: String,
     watches: Arc<Watches>,
     /// `None` only while it is being dropped.
-    news: Option<watch::Receiver<Feed>>,
-    /// The unknown changes that the watcher knows of.
+    news: Option<watch::Receiver<InstanceFeed>>,
+    /// How far the watcher knows the feed.
     seen: u64,
     is_running: bool,
 }
@@ -180,13 +154,9 @@ impl InstanceWatch for Watch {
     async fn ended(&mut self) -> Option<InstanceOutcome> {
         loop {
             self.changed().await;
-            let news = self.news.as_mut()?.borrow_and_update().clone();
-            if let Some(outcome) = news.ended {
-                return Some(Arc::unwrap_or_clone(outcome));
-            }
-            if self.seen != news.unknown_changes {
-                self.seen = news.unknown_changes;
-                return None;
+            let feed = self.news.as_mut()?.borrow_and_update();
+            if let ControlFlow::Break(end) = feed.end_since(&mut self.seen) {
+                return end;
             }
         }
     }

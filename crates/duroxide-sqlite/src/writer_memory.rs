@@ -12,7 +12,7 @@ use crate::connection::statements::Prepared;
 use crate::error::Result;
 use crate::tables::instances::Handler;
 use crate::tx::{
-    Closing, Deletions, EarlyMessages, Enqueued, HeldQueueMessages, Pauses, QueueMemory, Rests,
+    AwaitingStart, Closing, Deletions, Enqueued, HeldQueueMessages, Pauses, QueueMemory, Rests,
 };
 
 /// How many instances are kept; with more running than this, all are dropped and learnt anew.
@@ -50,7 +50,7 @@ pub(crate) struct WriterMemory {
     /// Whether parts of deleted instances are left, if that was read.
     deletions: Cell<Option<Deletions>>,
     /// Whether messages wait for the start of their instance, if that was read.
-    early_messages: Cell<Option<EarlyMessages>>,
+    awaiting_start: Cell<Option<AwaitingStart>>,
     /// Whether instances are paused, if that was read.
     pauses: Cell<Option<Pauses>>,
     /// Whether instances rest, if that was read.
@@ -139,7 +139,7 @@ impl WriterMemory {
         self.claimed_whole.borrow_mut().clear();
         self.cancels_from.set(None);
         self.deletions.set(None);
-        self.early_messages.set(None);
+        self.awaiting_start.set(None);
         self.pauses.set(None);
         self.rests.set(None);
         self.held_queue_messages.set(None);
@@ -254,12 +254,12 @@ impl QueueMemory for WriterMemory {
         self.held_queue_messages.set(held);
     }
 
-    fn early_messages(&self) -> Option<EarlyMessages> {
-        self.early_messages.get()
+    fn awaiting_start(&self) -> Option<AwaitingStart> {
+        self.awaiting_start.get()
     }
 
-    fn set_early_messages(&self, early: Option<EarlyMessages>) {
-        self.early_messages.set(early);
+    fn set_awaiting_start(&self, awaiting: Option<AwaitingStart>) {
+        self.awaiting_start.set(awaiting);
     }
 }
 

@@ -35,6 +35,12 @@ impl<'c> WriterTx<'c> {
         }
     }
 
+    /// For a request that knows of messages that no table holds yet, and may leave its own among them.
+    pub(crate) fn leaving_messages_unwritten(mut self) -> Self {
+        self.tx.leave_unwritten(self.state.in_flight.messages());
+        self
+    }
+
     /// What the request did.
     pub(crate) fn into_effects(self) -> Effects {
         self.tx.effects

@@ -31,12 +31,14 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0014_held_letters.sql"),
     include_str!("../../migrations/0015_closing.sql"),
     include_str!("../../migrations/0016_pages.sql"),
+    include_str!("../../migrations/0017_blocked.sql"),
 ];
 
 /// The version of another build that the log has named.
 static SCHEMA_TOLD: AtomicI64 = AtomicI64::new(0);
 
 /// What the header of a file declares.
+#[derive(Clone, Copy)]
 enum State {
     Empty,
     Ours { version: i64 },
@@ -91,7 +93,16 @@ pub(crate) fn run_if_empty(conn: &Connection, path: &Path) -> Result<()> {
 
 /// Checks the schema without changing it.
 pub(crate) fn check(conn: &Connection, path: &Path) -> Result<()> {
-    match snapshot_state(conn, path)? {
+    check_state(snapshot_state(conn, path)?, path)
+}
+
+/// As [`check`], within an open transaction.
+pub(crate) fn check_within(conn: &Connection, path: &Path) -> Result<()> {
+    check_state(state(conn, path)?, path)
+}
+
+fn check_state(state: State, path: &Path) -> Result<()> {
+    match state {
         State::Ours { version } if version == known_version() => Ok(()),
         State::Ours { version: found } => Err(SqliteError::NeedsUpgrade {
             path: path.to_owned(),

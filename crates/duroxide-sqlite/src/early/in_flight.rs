@@ -1,13 +1,13 @@
-//! The turns that one transaction has handed out early, by instance. In: claims, commits and returns of turns, as they
-//! run in the transaction. Out: which turns are in flight, and which instances wait for the next transaction. The
-//! [protocol](super) describes the states.
+//! What one transaction has beyond the tables: the turns that it has handed out early, by instance, and the messages
+//! that are not written yet. In: claims, commits and returns of turns, as they run in the transaction. Out: which turns
+//! are in flight, and which instances wait for the next transaction. The [protocol](super) describes the states.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 
 use crate::error::Result;
 use crate::tables::{instance_locks, orchestrator_queue};
-use crate::tx::Tx;
+use crate::tx::{Tx, Unwritten};
 
 /// The lease of a turn in flight, which no table holds yet.
 #[derive(Debug)]
@@ -22,6 +22,7 @@ pub(crate) struct EarlyLease {
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     turns: RefCell<Turns>,
+    messages: Unwritten,
 }
 
 #[derive(Debug, Default)]
@@ -111,8 +112,15 @@ impl InFlight {
         turns.stages.values().filter_map(expiry).min()
     }
 
-    /// Writes the leases of all turns in flight into the tables, as a claim without early hand-out does.
-    pub(crate) fn write_leases(&self, tx: &Tx<'_>) -> Result<()> {
+    /// The messages that no table holds yet.
+    pub(crate) fn messages(&self) -> &Unwritten {
+        &self.messages
+    }
+
+    /// Writes the messages that no table holds yet, and the leases of all turns in flight, as a claim without early
+    /// hand-out does.
+    pub(crate) fn write(&self, tx: &Tx<'_>) -> Result<()> {
+        orchestrator_queue::write_unwritten(tx, &self.messages)?;
         let mut turns = self.turns.borrow_mut();
         if turns.in_flight == 0 {
             return Ok(());
@@ -130,6 +138,7 @@ impl InFlight {
 
     /// The transaction was rolled back. Returns the instances that it had touched.
     pub(crate) fn forget(&self) -> impl Iterator<Item = String> + use<> {
+        self.messages.take_all();
         self.turns.take().stages.into_keys()
     }
 }

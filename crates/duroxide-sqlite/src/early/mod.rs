@@ -4,10 +4,12 @@
 //! # Why
 //!
 //! A step of an orchestration is three writes: a message is enqueued, a dispatcher claims the turn, the dispatcher
-//! commits it. Each would need a commit, and a commit is a sync to disk. A turn only decides: nothing outside the
-//! process sees what it decided before its own commit. So the writer hands the turn out while the transaction that
+//! commits it. Each would need a commit, and a commit is a sync to disk. Most turns only decide: nothing outside the
+//! process sees what they decided before their own commit. So the writer hands the turn out while the transaction that
 //! holds message and claim is still open, keeps the transaction open for a moment, and runs the turn's commit in it.
-//! The three writes share one sync, and a lease that begins and ends in one transaction is never written at all.
+//! The three writes share one sync, and what begins and ends in one transaction is never written at all: neither the
+//! lease nor the message. SQLite writes every page that a transaction touched to the log, also when it is as before; a
+//! message that comes and goes would cost the pages of a table and of its indexes.
 //!
 //! The caller asks for it ([`HandOut::BeforeCommit`]); its rules for any provider are in the contract. This module is
 //! how this store keeps them.
@@ -35,19 +37,51 @@
 //! - Written to InFlight, in `ops/fetch_turn`: a claim takes an instance that [`CrashCaution`] allows.
 //! - InFlight to Written, in `ops/commit_turn`: the commit of the turn joins the transaction. It deletes the messages,
 //!   and no lease is ever written.
-//! - InFlight to Written, in [`InFlight::write_leases`]: the group is about to commit, or a request needs to see leases
+//! - InFlight to Written, in [`InFlight::write`]: the group is about to commit, or a request needs to see leases
 //!   (`LeaseView::Needed`). The lease goes into the tables and the attempt is counted, as for any claim.
 //! - Written to TurnOver, in `ops/commit_turn` and `ops/abandon_turn`: a turn is over and its execution goes on.
 //! - All to Written, in `writer/`: the transaction ends, committed or rolled back. The next one begins with an empty
 //!   [`InFlight`].
 //!
+//! # Messages
+//!
+//! A message that is enqueued in the transaction is a row of the queue at once, or **unwritten**
+//! ([`Unwritten`](crate::tx::Unwritten)): it is only in memory, with the number that the row would have got.
+//!
+//! ```text
+//!  enqueued ──────► unwritten ──────► gone: the commit of its turn joins the transaction, and no row is ever written
+//!      │                │
+//!      └────────────────┴───────────► row
+//! ```
+//!
+//! - **Which.** `tables/orchestrator_queue/enqueue.rs` keeps a message unwritten if it is due, its lane is certain, no
+//!   other message is queued for its instance (due or not, written or not) and its instance is not leased; never a
+//!   request to cancel, and never the start of a child, which other requests look for by its sender. So an instance has
+//!   one unwritten message or rows, never both: the order of its messages is that of their rows.
+//! - **Numbers.** An unwritten message gets the number that follows all others, written or not. As long as there is
+//!   one, every row that is enqueued gets its number in the same way.
+//! - **Who sees them.** Only requests that say `LeaseView::NotNeeded`; of those, the ones that look at the queue know
+//!   of unwritten messages: the claim of turns, the commit of a turn, an enqueueing, a submission, and the list of what
+//!   is pending for an instance. Before any other request runs, the group writes all of them, and such a request keeps
+//!   none unwritten itself.
+//! - **Unwritten to row**, in `tables/orchestrator_queue/unwritten.rs`, all of them together in the order of their
+//!   numbers: the group is about to commit; another request has to see the queue; another message comes for the same
+//!   instance, or a submission for it; or a claim changes rows of the queue, or hands out after the commit.
+//! - **Unwritten to gone**, in `ops/commit_turn`: the commit of the turn that was claimed with it.
+//!
+//! The sender gets its answer after the commit in any case, so a message that nobody has seen on disk has a sender
+//! without an answer.
+//!
 //! # What goes wrong
 //!
-//! - **The transaction is rolled back.** Its claims never happened. [`InFlight::forget`] drops their leases, so a
-//!   commit that comes later finds none and is refused as a lost lease. If a job failed after it had written, the group
-//!   runs the jobs again that it has not answered, and the writer tries the waiting claims again. If the commit or the
-//!   disk failed, all jobs and waiting claims fail with the error. The turn itself may have been the cause, so
-//!   [`CrashCaution::distrust`] keeps its instance from being handed out early until a turn of it is committed.
+//! - **The transaction is rolled back.** Its claims never happened. [`InFlight::forget`] drops their leases and the
+//!   unwritten messages, so a commit that comes later finds no lease and is refused as a lost lease. If a job failed
+//!   after it had written, or had kept, ended or taken unwritten messages, the group runs the jobs again that it has
+//!   not answered, each with a savepoint and with every message written at once, and the writer tries the waiting
+//!   claims again. The same happens if unwritten messages cannot be written (a full disk): then the sender fails whose
+//!   message it is, and not the group. If the commit or the disk failed, all jobs and waiting claims fail with the
+//!   error. The turn itself may have been the cause, so [`CrashCaution::distrust`] keeps its instance from being handed
+//!   out early until a turn of it is committed.
 //! - **The process crashes.** Nothing of the open transaction is on disk. A message that was enqueued in it has a
 //!   sender without an answer, which sends it again; one that was stored before is claimed again. The attempt was not
 //!   counted, so a turn that ends the process could do so for ever; [`CrashCaution`] prevents that (see below).
@@ -58,10 +92,18 @@
 //! - **The caller drops its call.** A claim whose caller is gone takes nothing. If the caller goes away with the answer
 //!   on its way, the reply gives the turn back by a job of its own (`claims/claim.rs`), which is an abandon like any
 //!   other.
-//! - **The turn takes long.** The writer does not wait beyond the limits below. It writes the lease, commits, and the
-//!   turn commits in a later transaction as any turn does.
-//! - **The turn asks the store something.** Readers do not see the open transaction. While [`Uncommitted::any`] holds,
-//!   `Store::read` as of a claim (`ReadView::OpenTransaction`) goes to the writer.
+//! - **The turn takes long.** The writer does not wait beyond the limits below. It writes messages and lease, commits,
+//!   and the turn commits in a later transaction as any turn does.
+//! - **The turn wants to run an effect in place.** An effect acts on the world. If it ran and the transaction were
+//!   rolled back, no record would show that it ran, and the next claim of the turn would run it again, even beside it.
+//!   If the process died, its attempt would not be counted. So the engine has the lease stored first
+//!   (`Provider::store_lease`): the writer writes the lease and the attempt (`LeaseView::Needed`), commits, and
+//!   answers then (`ops/store_lease.rs`). If the transaction is rolled back, the answer is a lost lease or the error
+//!   of the commit, and the turn runs no effect. Such a turn takes one more sync, as one that is handed out after the
+//!   commit does.
+//! - **The turn asks the store something.** The engine has its lease stored first, too. Readers do not see the open
+//!   transaction; while [`Uncommitted::any`] holds, `Store::read` as of a claim (`ReadView::OpenTransaction`) goes to
+//!   the writer.
 //!
 //! # Which turns
 //!
@@ -79,8 +121,8 @@
 //! A claim is handed out as a whole, before or after the commit. The first instance it takes decides; instances that
 //! cannot go with it are left to the next claim.
 //!
-//! **Activities never.** An activity acts on the world. If it ran and its claim were rolled back, no record would show
-//! that it ran. So work is handed out after the commit, and its claims are tried last in a transaction.
+//! **Activities never.** An activity acts on the world like an effect in place, and all of it does. So work is handed
+//! out after the commit, and its claims are tried last in a transaction.
 //!
 //! # Time limits
 //!

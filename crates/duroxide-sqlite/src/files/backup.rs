@@ -13,6 +13,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::new_file::NewFile;
 use super::pace::{BackupPace, Pacer};
 use super::{cannot_open, connect};
+use crate::connection::database;
 use crate::error::{Result, SqliteError};
 
 /// How often the copy reports its progress.
@@ -104,7 +105,11 @@ pub fn backup_at(
         page_bytes,
         total,
     };
-    copying.run(&disk, Pacer::new(pace, from), &mut progress)?;
+    copying.run(
+        &disk,
+        Pacer::new(pace, &database::located(from)),
+        &mut progress,
+    )?;
     drop(target);
     drop(disk);
     let bytes = size(new.draft());

@@ -26,7 +26,7 @@ pub enum BackupPace {
     Fast,
 }
 
-/// Tells when to pause.
+/// Says when to pause.
 pub(super) struct Pacer {
     pace: BackupPace,
     log: PathBuf,

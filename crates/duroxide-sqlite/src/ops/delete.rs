@@ -13,8 +13,8 @@ use duroxide_core::provider::rules::Refusal;
 use duroxide_core::provider::{DeleteInstanceResult, InstanceFilter};
 
 use crate::error::Result;
-use crate::ops::inspect::descend;
-use crate::ops::steps::STEP_ROWS;
+use crate::ops::inspect::{descend, descend_up_to};
+use crate::ops::steps::{INSTANCE_ROWS, STEP_INSTANCES, STEP_ROWS};
 use crate::tables::{
     deletions, executions, history, instance_locks, instances, kv, orchestrator_queue, pauses,
     rests, worker_queue,
@@ -73,6 +73,9 @@ pub(crate) struct BulkStep {
     /// How many of them went.
     pub(crate) deleted: usize,
     pub(crate) counts: DeleteInstanceResult,
+    /// The first root that was not looked at has a family too large for one transaction: it goes by
+    /// [`delete_family`](super::delete_family).
+    pub(crate) is_too_large: bool,
 }
 
 /// Deletes some of these roots with their trees, at most `limit` of them, until the rows of one transaction are used
@@ -90,11 +93,15 @@ pub(crate) fn bulk_step(
         if done.deleted == limit || left == 0 {
             break;
         }
-        done.looked_at += 1;
         if !instances::is_finished_root(tx, root, ended_before)? {
+            done.looked_at += 1;
             continue;
         }
-        let tree = descend(tx, root)?;
+        let Some(tree) = descend_up_to(tx, root, STEP_INSTANCES)? else {
+            done.is_too_large = true;
+            break;
+        };
+        done.looked_at += 1;
         if any_live(tx, &tree)? {
             continue;
         }
@@ -102,6 +109,12 @@ pub(crate) fn bulk_step(
         done.deleted += 1;
     }
     Ok(done)
+}
+
+/// Deletes these instances and as much of what they hold as fits; the caller has made sure that they can go.
+pub(super) fn some(tx: &mut WriterTx<'_>, ids: &[String]) -> Result<DeleteInstanceResult> {
+    let mut left = STEP_ROWS;
+    remove(tx, ids, &mut left)
 }
 
 /// Deletes an instance that has ended with its tree; `false` and nothing, if anything of the tree is live or its parent
@@ -194,7 +207,7 @@ fn remove(tx: &mut WriterTx<'_>, ids: &[String], left: &mut usize) -> Result<Del
         rests::end(tx, id)?;
         pauses::remove(tx, id)?;
         kv::delete_instance(tx, id)?;
-        *left = left.saturating_sub(1 + given);
+        *left = left.saturating_sub(INSTANCE_ROWS + given);
         // Nothing counts it as running any more.
         let current = match instances::current_execution(tx, id)? {
             Some(current) => executions::delete(tx, id, current)?,

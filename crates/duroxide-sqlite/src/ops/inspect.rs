@@ -61,6 +61,12 @@ pub(crate) fn tree(tx: &Tx<'_>, root: &str) -> Result<InstanceTree> {
 
 /// The instance and all its descendants, parents first.
 pub(crate) fn descend(tx: &Tx<'_>, root: &str) -> Result<Vec<String>> {
+    let all = descend_up_to(tx, root, usize::MAX)?;
+    Ok(all.unwrap_or_default())
+}
+
+/// The same; `None` if there are more than `max`.
+pub(crate) fn descend_up_to(tx: &Tx<'_>, root: &str, max: usize) -> Result<Option<Vec<String>>> {
     let mut found = vec![root.to_owned()];
     // A parent link that leads in a circle cannot be written by the engine, but a person with a shell can.
     let mut seen = HashSet::from([root.to_owned()]);
@@ -71,9 +77,12 @@ pub(crate) fn descend(tx: &Tx<'_>, root: &str) -> Result<Vec<String>> {
                 found.push(child);
             }
         }
+        if found.len() > max {
+            return Ok(None);
+        }
         at += 1;
     }
-    Ok(found)
+    Ok(Some(found))
 }
 
 pub(crate) fn not_found(instance: &str) -> SqliteError {

@@ -1,13 +1,14 @@
-//! Pauses and resumes an instance. Pausing writes one row: claims hold back what they meet. Resuming brings it back.
+//! Pauses and resumes an instance, or only one life of its id. Pausing writes one row: claims hold back what they meet.
+//! Resuming brings it back.
 
-use duroxide_core::provider::Pausing;
+use duroxide_core::provider::{Incarnation, Pausing};
 
 use crate::error::Result;
 use crate::tables::{instances, orchestrator_queue, pauses, worker_queue};
 use crate::tx::Tx;
 
-pub(crate) fn pause(tx: &Tx<'_>, instance: &str) -> Result<Pausing> {
-    if let Some(refused) = refusal(tx, instance)? {
+pub(crate) fn pause(tx: &Tx<'_>, instance: &str, life: Option<Incarnation>) -> Result<Pausing> {
+    if let Some(refused) = refusal(tx, instance, life)? {
         return Ok(refused);
     }
     Ok(if pauses::add(tx, instance)? {
@@ -17,8 +18,12 @@ pub(crate) fn pause(tx: &Tx<'_>, instance: &str) -> Result<Pausing> {
     })
 }
 
-pub(crate) fn resume(tx: &mut Tx<'_>, instance: &str) -> Result<Pausing> {
-    if let Some(refused) = refusal(tx, instance)? {
+pub(crate) fn resume(
+    tx: &mut Tx<'_>,
+    instance: &str,
+    life: Option<Incarnation>,
+) -> Result<Pausing> {
+    if let Some(refused) = refusal(tx, instance, life)? {
         return Ok(refused);
     }
     if !pauses::remove(tx, instance)? {
@@ -33,8 +38,11 @@ pub(crate) fn resume(tx: &mut Tx<'_>, instance: &str) -> Result<Pausing> {
     Ok(Pausing::Done)
 }
 
-fn refusal(tx: &Tx<'_>, instance: &str) -> Result<Option<Pausing>> {
+fn refusal(tx: &Tx<'_>, instance: &str, life: Option<Incarnation>) -> Result<Option<Pausing>> {
     if instances::current_execution(tx, instance)?.is_none() {
+        return Ok(Some(Pausing::NoSuchInstance));
+    }
+    if life.is_some() && instances::incarnation(tx, instance)? != life {
         return Ok(Some(Pausing::NoSuchInstance));
     }
     Ok(if instances::is_live(tx, instance)? {

@@ -10,6 +10,7 @@ use crate::tx::{Tx, shown_ms};
 const TOLD_MAX: u32 = 1_000;
 
 pub(crate) fn run(tx: &Tx<'_>, instance: &str) -> Result<PendingWork> {
+    orchestrator_queue::write_unwritten_for(tx, instance)?;
     let queued = orchestrator_queue::pending(tx, instance, TOLD_MAX)?;
     let messages = queued.into_iter().map(|(mut message, start)| {
         let item = start.and_then(|json| serde_json::from_slice::<WorkItem>(&json).ok());

@@ -210,6 +210,9 @@ fn source(tx: &Tx<'_>, criteria: &Criteria, handlers: &[Handler], by: SortKey) -
     if criteria.paused == Some(true) {
         return Ok(Source::Paused);
     }
+    if criteria.blocked == Some(true) {
+        return Ok(Source::Blocked);
+    }
     let has_prefix = criteria.prefix_end.is_some();
     if has_prefix && instance_pages::few_of_prefix(tx, criteria, FEW)? {
         return Ok(Source::Prefix);
@@ -291,6 +294,7 @@ fn criteria(query: &InstanceQuery) -> Criteria {
         root: query.root.clone(),
         has_dead_letters: query.has_dead_letters,
         paused: query.paused,
+        blocked: query.blocked,
         labels: labels_json(&query.labels),
         label: first_of(&query.labels),
     }

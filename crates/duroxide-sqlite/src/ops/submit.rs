@@ -3,7 +3,7 @@
 
 use duroxide_core::Event;
 use duroxide_core::provider::{
-    ExecutionStatus, OutcomeStatus, Standing, Step, Submission, Submitted, rules,
+    ExecutionStatus, IdState, OutcomeStatus, Step, Submission, Submitted, rules,
 };
 
 use super::{delete, enqueue, outcome, read_history};
@@ -46,13 +46,18 @@ impl Submit {
 pub(crate) fn run(tx: &mut WriterTx<'_>, submit: &Submit) -> Result<Submitted> {
     closing::check(tx)?;
     let id = submit.submission.instance();
-    let found = standing(tx, id)?;
+    orchestrator_queue::write_unwritten_for(tx, id)?;
+    let life = match submit.submission.life() {
+        Some(_) => instances::incarnation(tx, id)?,
+        None => None,
+    };
+    let found = submit.submission.as_found(standing(tx, id)?, life);
     if is_repeated(tx, &submit.submission, found)? {
         return Ok(Submitted::Started);
     }
     let step = submit.submission.step(found);
     if step == Step::Replace && !delete::finished_tree(tx, id)? {
-        return Ok(Submission::answer(Standing::Unfinished, Step::Nothing));
+        return Ok(Submission::answer(IdState::Unfinished, Step::Nothing));
     }
     if let (Step::StoreAll | Step::Replace, Some(start)) = (step, &submit.start) {
         enqueue::message(tx, start)?;
@@ -66,12 +71,12 @@ pub(crate) fn run(tx: &mut WriterTx<'_>, submit: &Submit) -> Result<Submitted> {
 }
 
 /// Whether what has the id is what the same request asked for before. What cannot be read counts as another request.
-fn is_repeated(tx: &Tx<'_>, submission: &Submission, found: Standing) -> Result<bool> {
+fn is_repeated(tx: &Tx<'_>, submission: &Submission, found: IdState) -> Result<bool> {
     let id = submission.instance();
-    if submission.request().is_none() || found == Standing::Unknown {
+    if submission.request().is_none() || found == IdState::Unknown {
         return Ok(false);
     }
-    if found == Standing::Starting {
+    if found == IdState::Starting {
         let queued = orchestrator_queue::start(tx, id, deletions::queued_to(tx, id)?)?;
         let item = queued.and_then(|json| rules::work_item_from_json(&json).ok());
         return Ok(item.is_some_and(|item| submission.asked_for(&item)));
@@ -85,25 +90,25 @@ fn is_repeated(tx: &Tx<'_>, submission: &Submission, found: Standing) -> Result<
 }
 
 /// What has an id. What is left of a deleted life does not count.
-fn standing(tx: &Tx<'_>, id: &str) -> Result<Standing> {
+fn standing(tx: &Tx<'_>, id: &str) -> Result<IdState> {
     if let Some(row) = instances::standing(tx, id)? {
         let status = row.status.as_deref().and_then(ExecutionStatus::parse);
         return Ok(match status {
-            Some(ExecutionStatus::Completed | ExecutionStatus::Failed) => Standing::Ended,
-            _ => Standing::Running,
+            Some(ExecutionStatus::Completed | ExecutionStatus::Failed) => IdState::Ended,
+            _ => IdState::Running,
         });
     }
     // Commits that never named a handler leave a history without a row.
     if let Some(known) = outcome::run(tx, id)? {
         return Ok(match known.status {
-            OutcomeStatus::Running => Standing::Running,
-            _ => Standing::Ended,
+            OutcomeStatus::Running => IdState::Running,
+            _ => IdState::Ended,
         });
     }
     let gone_to = deletions::queued_to(tx, id)?;
     Ok(if orchestrator_queue::has_start(tx, id, gone_to)? {
-        Standing::Starting
+        IdState::Starting
     } else {
-        Standing::Unknown
+        IdState::Unknown
     })
 }

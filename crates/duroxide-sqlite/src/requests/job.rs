@@ -24,7 +24,7 @@ pub(crate) trait Job: Answer {
     /// Runs the request and keeps its answer. The writer may call it again after it rolled the transaction back.
     fn run(&mut self, tx: &mut WriterTx<'_>) -> Result<()>;
 
-    /// Whether the leases of turns in flight must be in the tables before it runs.
+    /// Whether the leases of turns in flight, and all messages, must be in the tables before it runs.
     fn lease_view(&self) -> LeaseView {
         LeaseView::Needed
     }
@@ -41,13 +41,13 @@ pub(crate) trait ReadJob: Answer {
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<()>;
 }
 
-/// What a request has to see of the leases of turns, and of claimed messages. The leases of turns in flight are written
-/// only if a request needs them (see `early`).
+/// What a request has to see of the leases of turns, and of the messages for instances. The leases of turns in flight,
+/// and messages that were enqueued in the same transaction, are written only if a request needs them (see `early`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LeaseView {
     /// It reads or changes them, or may do so.
     Needed,
-    /// It does not read them, or it asks `InFlight` about those that are not written.
+    /// It does not read them, or it asks `InFlight` and `Unwritten` about those that are not written.
     NotNeeded,
 }
 

@@ -223,7 +223,7 @@ pub(crate) fn list(tx: &Tx<'_>) -> Result<Vec<String>> {
 
 /// Ids whose current execution has this status, newest first.
 pub(crate) fn list_by_status(tx: &Tx<'_>, status: &str) -> Result<Vec<String>> {
-    if status != "Completed" {
+    if status != ExecutionStatus::Completed.as_str() {
         // What has not completed is few, and has an index; its condition is written out for SQLite.
         return tx.all(
             "SELECT i.instance_id FROM executions AS e INDEXED BY idx_executions_open CROSS JOIN instances AS i

@@ -1,4 +1,5 @@
-//! The latest time that the tables hold. The one statement that names several tables at once.
+//! The latest time that the tables hold, read from all that keep one, and `store_time`, the table for a time that was
+//! stored for its own sake.
 
 use crate::connection::statements::Prepared;
 use crate::error::Result;
@@ -27,5 +28,13 @@ pub(crate) fn store_time(statements: &dyn Prepared, now: i64) -> Result<()> {
         "INSERT INTO store_time (id, at) VALUES (0, ?1) ON CONFLICT (id) DO UPDATE SET at = MAX(at, ?1)",
         |statement| statement.execute([now]),
     )?;
+    Ok(())
+}
+
+/// Takes the write lock, without writing anything.
+pub(crate) fn take_write_lock(statements: &dyn Prepared) -> Result<()> {
+    statements.with("UPDATE store_time SET at = at WHERE id = -1", |statement| {
+        statement.execute([])
+    })?;
     Ok(())
 }

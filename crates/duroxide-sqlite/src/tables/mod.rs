@@ -1,5 +1,16 @@
-//! One file per table; only that file names it. In: values. Out: rows. No rules beyond those of one statement.
+//! One file or folder owns each table, and only it writes the table; others may join the table when they read. In:
+//! values. Out: rows.
+//!
+//! Two files write a table that another file owns: `labels.rs` keeps the labels of an instance in its row of
+//! `instances` beside the table that finds instances by label, and `whole_instance/write.rs` restores all rows of an
+//! instance from a snapshot. Three rooms own no table: `instance_pages/` (lists, from many tables), `whole_instance/`
+//! and `budget.rs` (how much one transaction may still delete or write). `latest_time.rs` owns `store_time`.
+//!
+//! What must hold whoever writes a row stands with its table: a message for an instance ends its rest
+//! (`orchestrator_queue/enqueue.rs`), a closed store refuses (`closing.rs`). What one operation decides stands in
+//! `ops/`.
 
+pub(crate) mod blocked;
 pub(crate) mod budget;
 pub(crate) mod closing;
 pub(crate) mod dead_letters;
@@ -23,4 +34,4 @@ pub(crate) mod sessions;
 pub(crate) mod whole_instance;
 pub(crate) mod worker_queue;
 
-pub(crate) use latest_time::{latest_time, store_time};
+pub(crate) use latest_time::{latest_time, store_time, take_write_lock};

@@ -1,7 +1,7 @@
 //! What a request did that others wait for. In: the request, as it runs. Out: facts for the writer, which tries waiting
 //! claims in the same transaction and notifies watches after the commit.
 
-use duroxide_core::provider::InstanceOutcome;
+use duroxide_core::provider::rules::InstanceChange;
 
 /// What a request did, as far as waiting claims and watched instances are concerned.
 #[derive(Debug, Default)]
@@ -12,18 +12,6 @@ pub(crate) struct Effects {
     work_at: Option<i64>,
     /// Instances that changed, and how.
     changes: Vec<(String, InstanceChange)>,
-}
-
-/// What a request did to an instance.
-#[derive(Debug)]
-pub(crate) enum InstanceChange {
-    /// The request started it; it did not exist before.
-    Started,
-    /// It ran a turn and has not ended.
-    Progressed,
-    /// The request changed it in a way that only a read of its rows can show.
-    Unknown,
-    Ended(InstanceOutcome),
 }
 
 impl Effects {

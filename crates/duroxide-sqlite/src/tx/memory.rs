@@ -53,10 +53,10 @@ pub(crate) trait QueueMemory {
     fn set_held_queue_messages(&self, held: Option<HeldQueueMessages>);
 
     /// Whether messages wait for the start of their instance.
-    fn early_messages(&self) -> Option<EarlyMessages>;
+    fn awaiting_start(&self) -> Option<AwaitingStart>;
 
     /// The table read that, or (`None`) changes it.
-    fn set_early_messages(&self, early: Option<EarlyMessages>);
+    fn set_awaiting_start(&self, awaiting: Option<AwaitingStart>);
 }
 
 /// Where a new message of a remembered instance belongs.
@@ -107,7 +107,7 @@ pub(crate) enum HeldQueueMessages {
 
 /// Whether messages wait for the start of their instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EarlyMessages {
+pub(crate) enum AwaitingStart {
     None,
     Some,
 }

@@ -4,12 +4,15 @@
 
 mod effects;
 mod memory;
+mod unwritten;
 mod values;
 
-pub(crate) use effects::{Effects, InstanceChange};
+pub(crate) use duroxide_core::provider::rules::InstanceChange;
+pub(crate) use effects::Effects;
 pub(crate) use memory::{
-    Closing, Deletions, EarlyMessages, Enqueued, HeldQueueMessages, Pauses, QueueMemory, Rests,
+    AwaitingStart, Closing, Deletions, Enqueued, HeldQueueMessages, Pauses, QueueMemory, Rests,
 };
+pub(crate) use unwritten::{Unwritten, UnwrittenMessage};
 pub(crate) use values::{
     Unsigned, count, duration_ms, payload, payload_text, shown_ms, stored_ms, unsigned,
 };
@@ -44,6 +47,7 @@ pub(crate) struct Tx<'c> {
     pub(crate) ahead: i64,
     pub(crate) effects: Effects,
     memory: Option<&'c dyn QueueMemory>,
+    unwritten: Option<&'c Unwritten>,
 }
 
 impl<'c> Tx<'c> {
@@ -55,6 +59,7 @@ impl<'c> Tx<'c> {
             ahead: 0,
             effects: Effects::default(),
             memory: None,
+            unwritten: None,
         }
     }
 
@@ -69,6 +74,16 @@ impl<'c> Tx<'c> {
             memory: Some(memory),
             ..Self::new(statements, time.now)
         }
+    }
+
+    /// A request that knows of messages that no table holds yet, and may leave its own among them.
+    pub(crate) fn leave_unwritten(&mut self, unwritten: &'c Unwritten) {
+        self.unwritten = Some(unwritten);
+    }
+
+    /// The messages that no table holds yet, for a request that knows of them. For any other all are in the table.
+    pub(crate) fn unwritten(&self) -> Option<&'c Unwritten> {
+        self.unwritten
     }
 
     /// What the writer remembers of the queues; `None` for a reader.

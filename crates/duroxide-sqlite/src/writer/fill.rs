@@ -51,6 +51,9 @@ impl Writer {
                 break;
             }
         }
+        if group.write_in_flight()? == Ran::Again {
+            claims.queues_changed();
+        }
         // Last: activities are never handed out early.
         let work = claims.take_due(ClaimQueue::Work, Instant::now());
         run(group, work, claims)

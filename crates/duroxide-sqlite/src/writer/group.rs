@@ -4,8 +4,9 @@
 //! Protocol: the jobs first run one after the other without savepoints, because nearly all of them succeed, and those
 //! that fail have usually written nothing (a lost lease is found before the first write). If one fails after it has
 //! written, the transaction is rolled back and the group runs again with a savepoint around each job, so that only the
-//! failed one is undone. If the commit fails, every job fails with its error, which says whether the commit may have
-//! happened.
+//! failed one is undone. The same happens if the messages and leases that jobs leave unwritten (`early/mod.rs`) cannot
+//! be written: then the job fails that left them. If the commit fails, every job fails with its error, which says
+//! whether the commit may have happened.
 
 use crate::connection::migrate;
 use crate::connection::statements::Statements;
@@ -127,9 +128,27 @@ impl<'g, 'c> Group<'g, 'c> {
         &self.effects[from..]
     }
 
-    /// Writes the leases of turns in flight, and commits.
+    /// Writes what the jobs left unwritten, and the leases of turns in flight.
+    pub(crate) fn write_in_flight(&mut self) -> Result<Ran> {
+        match self.write_late(&self.view()) {
+            Ok(Pass::Clean) => Ok(Ran::Once),
+            Ok(Pass::Dirty) => self.start_over().map(|()| Ran::Again),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn write_late(&self, tx: &WriterTx<'g>) -> Result<Pass> {
+        match self.state.in_flight.write(tx) {
+            Ok(()) => Ok(Pass::Clean),
+            Err(error) if self.statements.connection().is_autocommit() => Err(error),
+            Err(error) if error.spoils_connection() || self.has_started_over() => Err(error),
+            Err(_) => Ok(Pass::Dirty),
+        }
+    }
+
+    /// Commits, with the leases of turns in flight and every message.
     pub(crate) fn commit(&self) -> Result<()> {
-        self.state.in_flight.write_leases(&self.view())?;
+        self.state.in_flight.write(&self.view())?;
         let stored = self.store_time()?;
         kill::point("before_commit");
         let committed = self.statements.run("COMMIT").map_err(SqliteError::from);
@@ -199,12 +218,20 @@ impl<'g, 'c> Group<'g, 'c> {
     fn plain_pass(&mut self, from: usize) -> Result<Pass> {
         let conn = self.statements.connection();
         for index in from..self.jobs.len() {
-            let mut tx = self.view_for(index)?;
-            let before = conn.total_changes();
+            let mut tx = self.view();
+            if self.jobs[index].lease_view() == LeaseView::NotNeeded {
+                tx = tx.leaving_messages_unwritten();
+            } else if let Pass::Dirty = self.write_late(&tx)? {
+                return Ok(Pass::Dirty);
+            }
+            let unwritten = self.state.in_flight.messages();
+            let before = (conn.total_changes(), unwritten.changes());
             match self.jobs[index].run(&mut tx) {
                 Ok(()) => self.effects.push(tx.into_effects()),
                 Err(error) if conn.is_autocommit() => return Err(error),
-                Err(_) if conn.total_changes() != before => return Ok(Pass::Dirty),
+                Err(_) if (conn.total_changes(), unwritten.changes()) != before => {
+                    return Ok(Pass::Dirty);
+                }
                 Err(error) if error.spoils_connection() => return Err(error),
                 Err(_) => {}
             }
@@ -214,7 +241,11 @@ impl<'g, 'c> Group<'g, 'c> {
 
     fn savepoint_pass(&mut self, from: usize) -> Result<Pass> {
         for index in from..self.jobs.len() {
-            let mut tx = self.view_for(index)?;
+            // Nothing is left unwritten here: a savepoint undoes rows only.
+            let mut tx = self.view();
+            if self.jobs[index].lease_view() == LeaseView::Needed {
+                self.state.in_flight.write(&tx)?;
+            }
             self.statements.run("SAVEPOINT job")?;
             match self.jobs[index].run(&mut tx) {
                 Ok(()) => self.effects.push(tx.into_effects()),
@@ -228,16 +259,6 @@ impl<'g, 'c> Group<'g, 'c> {
             self.statements.run("RELEASE job")?;
         }
         Ok(Pass::Clean)
-    }
-
-    /// The transaction as this job sees it, with the leases it needs to see.
-    fn view_for(&self, index: usize) -> Result<WriterTx<'g>> {
-        let tx = self.view();
-        let needs_leases = self.jobs[index].lease_view() == LeaseView::Needed;
-        if needs_leases && self.state.in_flight.any() {
-            self.state.in_flight.write_leases(&tx)?;
-        }
-        Ok(tx)
     }
 }
 

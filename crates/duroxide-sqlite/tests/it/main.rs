@@ -24,4 +24,5 @@ mod processes;
 mod readings;
 mod turns;
 mod waiting;
+mod within;
 mod work;

@@ -114,7 +114,7 @@ async fn files_and_memory_have_the_same_schema() {
         .unwrap();
     assert_eq!(
         schema,
-        "closing dead_letters deletions duties executions heartbeats held_letters history instance_locks instances kv_delta kv_store labels nodes orchestrator_queue pauses rests sessions store_time worker_queue"
+        "blocked closing dead_letters deletions duties executions heartbeats held_letters history instance_locks instances kv_delta kv_store labels nodes orchestrator_queue pauses rests sessions store_time worker_queue"
     );
 }
 

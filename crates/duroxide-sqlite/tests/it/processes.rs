@@ -12,7 +12,7 @@ use crate::support::*;
 const FILE: &str = "DUROXIDE_SQLITE_TEST_FILE";
 const ITEMS: u64 = 400;
 
-fn child(test: &str, path: &Path) -> Child {
+pub(crate) fn child(test: &str, path: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--ignored", "--nocapture"])
         .env(FILE, path)
@@ -22,7 +22,7 @@ fn child(test: &str, path: &Path) -> Child {
         .unwrap()
 }
 
-fn file_of_parent() -> PathBuf {
+pub(crate) fn file_of_parent() -> PathBuf {
     PathBuf::from(std::env::var_os(FILE).expect("started by a test"))
 }
 

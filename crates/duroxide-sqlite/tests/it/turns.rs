@@ -318,6 +318,20 @@ async fn a_first_turn_handed_out_early_and_refused_gets_the_reason_at_its_second
 }
 
 #[tokio::test]
+async fn a_lease_that_has_lapsed_is_not_stored() {
+    let (store, clock) = store_with_clock().await;
+    send(&store, start("a")).await;
+    let (_, token, _) = fetch(&store).await.unwrap();
+    store.store_lease(&token).await.unwrap();
+    clock.advance(LEASE);
+    let lapsed = store.store_lease(&token).await.unwrap_err();
+    assert!(lapsed.is_lease_lost(), "{lapsed}");
+    fetch(&store).await.expect("another claim takes it over");
+    let taken = store.store_lease(&token).await.unwrap_err();
+    assert!(taken.is_lease_lost(), "{taken}");
+}
+
+#[tokio::test]
 async fn a_timer_becomes_visible_at_its_time_even_beyond_what_sqlite_can_count() {
     let (store, clock) = store_with_clock().await;
     send(&store, start("a")).await;

@@ -173,7 +173,7 @@ fn end_lease(tx: &WriterTx<'_>, instance: &str, commit: &Commit) -> Result<Queue
     // It goes with the messages of the claim.
     tx.writer().memory.head_is(instance, None);
     if let Some(lease) = in_flight.end_lease(instance, &commit.token, tx.now) {
-        orchestrator_queue::delete(tx, &lease.messages)?;
+        orchestrator_queue::end(tx, instance, &lease.messages)?;
         return Ok(queue_after(tx, instance));
     }
     if !instance_locks::release_valid(tx, instance, &commit.token)? {

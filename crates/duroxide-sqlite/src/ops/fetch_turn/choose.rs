@@ -13,8 +13,8 @@ use semver::Version;
 use super::Ask;
 use crate::damage::Damage;
 use crate::error::Result;
-use crate::ops::orphans::{self, Orphan, Unnamed};
 use crate::ops::pause;
+use crate::ops::unknown_instances::{self, UnknownInstance, Unnamed};
 use crate::tables::held_queue_messages::{self, Hold};
 use crate::tables::instances::Handler;
 use crate::tables::orchestrator_queue::{ClaimableQueueMessages, Head, MessageBatch, Stretch};
@@ -46,7 +46,7 @@ pub(super) struct Candidate {
 /// What a walk over the queue found.
 pub(super) struct Chosen {
     pub(super) candidates: Vec<Candidate>,
-    pub(super) strays: Vec<Orphan>,
+    pub(super) unknown_instances: Vec<UnknownInstance>,
     /// Instances of which an earlier life is not gone yet.
     pub(super) being_deleted: Vec<String>,
     /// Messages in a wrong lane, and the right one.
@@ -132,7 +132,12 @@ impl Walk {
 pub(super) fn choose(tx: &WriterTx<'_>, ask: &Ask) -> Result<Chosen> {
     // One more than is asked for: whether there is another is part of the answer.
     let step = ask.max.saturating_add(1).min(LOOKS_MAX);
-    let stretches = orchestrator_queue::survey(tx, step, |lane| ask.abilities.fit_lane(lane))?;
+    let fits = |lane: &str| ask.abilities.fit_lane(lane);
+    let mut stretches = orchestrator_queue::survey(tx, step, fits)?;
+    let in_flight = tx.writer().in_flight;
+    let unwritten =
+        orchestrator_queue::unwritten_heads(tx, fits, |instance| in_flight.contains(instance));
+    stretches.extend(unwritten);
     let outlook = stretches.iter().filter_map(outlook).collect();
     let mut walks: Vec<Walk> = stretches
         .into_iter()
@@ -142,7 +147,7 @@ pub(super) fn choose(tx: &WriterTx<'_>, ask: &Ask) -> Result<Chosen> {
     let mut seen = HashSet::new();
     let mut chosen = Chosen {
         candidates: Vec::new(),
-        strays: Vec::new(),
+        unknown_instances: Vec::new(),
         being_deleted: Vec::new(),
         misplaced: Vec::new(),
         held_back: Vec::new(),
@@ -164,8 +169,9 @@ pub(super) fn choose(tx: &WriterTx<'_>, ask: &Ask) -> Result<Chosen> {
         }
     }
     // What was put right is not looked at again, so the next claim comes further.
-    chosen.leaves_some |=
-        !chosen.misplaced.is_empty() || !chosen.strays.is_empty() || !chosen.held_back.is_empty();
+    chosen.leaves_some |= !chosen.misplaced.is_empty()
+        || !chosen.unknown_instances.is_empty()
+        || !chosen.held_back.is_empty();
     Ok(chosen)
 }
 
@@ -237,8 +243,8 @@ impl Chosen {
         let examined = examine(tx, ask, instance);
         let examined = super::noting_damage(tx, instance, Damage::Messages, examined)?;
         let (candidate, pinned, right) = match examined {
-            Examined::Stray(stray) => {
-                self.strays.push(stray);
+            Examined::Unknown(unknown) => {
+                self.unknown_instances.push(unknown);
                 return Ok(());
             }
             Examined::BeingDeleted => {
@@ -290,7 +296,7 @@ enum Examined {
         pinned: Option<Version>,
         lane: String,
     },
-    Stray(Orphan),
+    Unknown(UnknownInstance),
     /// What is left of an earlier instance of this id has to go first.
     BeingDeleted,
 }
@@ -339,30 +345,32 @@ fn examine(tx: &WriterTx<'_>, ask: &Ask, instance: &str) -> Result<Examined> {
     let latest = executions::latest(tx, instance)?;
     let has_execution = latest.is_some();
     let (execution_id, pinned) = latest.unwrap_or((1, None));
-    Ok(match orphans::examine(tx, instance, execution_id)? {
-        Unnamed::Unknown(stray) => Examined::Stray(stray),
-        Unnamed::Known {
-            messages_await_start,
-            lane,
-        } => Examined::Candidate {
-            pinned,
-            lane: lane.unwrap_or_else(|| lane::ANY_NODE.to_owned()),
-            candidate: Candidate {
-                instance: instance.to_owned(),
-                handler: None,
-                execution_id,
-                has_execution,
+    Ok(
+        match unknown_instances::examine(tx, instance, execution_id)? {
+            Unnamed::Unknown(unknown) => Examined::Unknown(unknown),
+            Unnamed::Known {
                 messages_await_start,
-                hold: None,
-                last_event_id: None,
-                early: if !has_execution && !messages_await_start {
-                    early_batch(tx, ask, instance)?
-                } else {
-                    None
+                lane,
+            } => Examined::Candidate {
+                pinned,
+                lane: lane.unwrap_or_else(|| lane::ANY_NODE.to_owned()),
+                candidate: Candidate {
+                    instance: instance.to_owned(),
+                    handler: None,
+                    execution_id,
+                    has_execution,
+                    messages_await_start,
+                    hold: None,
+                    last_event_id: None,
+                    early: if !has_execution && !messages_await_start {
+                        early_batch(tx, ask, instance)?
+                    } else {
+                        None
+                    },
                 },
             },
         },
-    })
+    )
 }
 
 /// The messages of an instance, if the turn may be handed out before the commit: the caller accepts that, and none of

@@ -25,7 +25,7 @@ use crate::early::EarlyLease;
 use crate::error::{Result, SqliteError};
 use crate::ops::claim_attempt::ClaimAttempt;
 use crate::ops::steps::STEP_ROWS;
-use crate::ops::{delete, orphans};
+use crate::ops::{delete, unknown_instances};
 use crate::tables::instances::Handler;
 use crate::tables::orchestrator_queue::{ClaimableQueueMessages, ClaimedMessage, MessageBatch};
 use crate::tables::{closing, history, instance_locks, kv, orchestrator_queue};
@@ -34,7 +34,7 @@ use crate::tx::Tx;
 use crate::writer_tx::WriterTx;
 
 /// How many messages of instances that are not started one claim hides or dead-letters at most.
-const STRAYS_MAX: usize = 1_000;
+const AWAITING_START_MAX: usize = 1_000;
 /// After this many queue messages that it hid a claim leaves the other instances to the next one.
 const HIDDEN_MAX: usize = 1_000;
 /// After this many bytes of histories a claim leaves the other instances to the next one: they are read on the thread
@@ -123,7 +123,7 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
     closing::check(tx)?;
     let Chosen {
         candidates,
-        strays,
+        unknown_instances,
         being_deleted,
         misplaced,
         held_back,
@@ -132,9 +132,17 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
         mut leaves_some,
         ..
     } = choose::choose(tx, ask)?;
-    let mut left = STRAYS_MAX;
-    for stray in strays {
-        leaves_some |= left == 0 || orphans::settle(tx, &stray, ask.grace, &mut left)?;
+    // Only turns that are handed out early are claimed with messages that are not rows.
+    let only_hands_out = unknown_instances.is_empty()
+        && being_deleted.is_empty()
+        && misplaced.is_empty()
+        && held_back.is_empty();
+    if hand_out == HandOut::AfterCommit || !only_hands_out {
+        orchestrator_queue::write_all_unwritten(tx)?;
+    }
+    let mut left = AWAITING_START_MAX;
+    for unknown in unknown_instances {
+        leaves_some |= left == 0 || unknown_instances::settle(tx, &unknown, ask.grace, &mut left)?;
     }
     leaves_some |= !being_deleted.is_empty();
     finish_deletions(tx, &being_deleted)?;

@@ -6,7 +6,7 @@ use duroxide_core::WorkItem;
 use duroxide_core::provider::TurnClaim;
 use rusqlite::Connection;
 
-use super::{Ask, HISTORIES_BYTES_MAX, STRAYS_MAX, claim};
+use super::{AWAITING_START_MAX, Ask, HISTORIES_BYTES_MAX, claim};
 use crate::codec;
 use crate::connection::database::open_memory;
 use crate::connection::statements::Statements;
@@ -43,7 +43,7 @@ fn one_claim_dead_letters_a_bounded_number_of_messages_for_instances_that_nobody
     let conn = open_memory().unwrap();
     let statements = Statements::new(&conn);
     let writer = Writer::new();
-    let all = 2 * STRAYS_MAX + 100;
+    let all = 2 * AWAITING_START_MAX + 100;
     for n in 0..all {
         send(&writer, &statements, &format!("nobody-{}", n % 3), 1);
     }
@@ -54,7 +54,7 @@ fn one_claim_dead_letters_a_bounded_number_of_messages_for_instances_that_nobody
         let now = count(&conn, "dead_letters");
         let put_away = now - before;
         assert!(
-            (1..=STRAYS_MAX).contains(&put_away),
+            (1..=AWAITING_START_MAX).contains(&put_away),
             "{put_away} in one claim"
         );
         assert!(found.leaves_more || now == all, "it says that it left some");

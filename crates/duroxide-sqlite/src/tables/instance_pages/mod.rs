@@ -6,7 +6,7 @@ mod few;
 mod handlers;
 mod totals;
 
-use duroxide_core::provider::{InstanceStatus, InstanceSummary};
+use duroxide_core::provider::{Incarnation, InstanceStatus, InstanceSummary};
 use rusqlite::{Row, ToSql, params_from_iter};
 
 pub(crate) use few::{
@@ -42,6 +42,8 @@ pub(crate) enum Source {
     DeadLetters,
     /// Those that are paused; sorted afterwards.
     Paused,
+    /// Those that a node noted it cannot go on with; sorted afterwards.
+    Blocked,
     /// Those that have the first of the asked labels; in the order of their creation, or sorted afterwards.
     Label,
 }
@@ -82,6 +84,7 @@ pub(crate) struct Criteria {
     pub(crate) root: Option<String>,
     pub(crate) has_dead_letters: bool,
     pub(crate) paused: Option<bool>,
+    pub(crate) blocked: Option<bool>,
     /// All labels that are asked for, as a JSON object; `None` if there are none.
     pub(crate) labels: Option<String>,
     /// The first of them.
@@ -127,7 +130,12 @@ macro_rules! admitted {
            AND (?16 IS NULL OR ?16 = EXISTS (SELECT 1 FROM pauses AS u WHERE u.instance_id = i.instance_id))
            AND (?17 IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(?17) AS w WHERE NOT EXISTS
                  (SELECT 1 FROM labels AS b WHERE b.key = w.key AND b.value = w.value AND b.created_at = i.created_at
-                  AND b.instance_id = i.instance_id)))"
+                  AND b.instance_id = i.instance_id)))
+           AND (?20 IS NULL OR ?20 = EXISTS (SELECT 1 FROM blocked AS k WHERE k.instance_id = i.instance_id
+                  AND k.incarnation IS i.incarnation AND k.execution_id = i.current_execution_id
+                  AND e.status NOT IN ('Completed', 'Failed') AND k.last_event_id =
+                  (SELECT MAX(h.event_id) FROM history AS h
+                   WHERE h.instance_id = i.instance_id AND h.execution_id = i.current_execution_id)))"
     };
 }
 
@@ -141,16 +149,17 @@ macro_rules! page {
             "SELECT id, name, version, status, custom_status, execution, created_at, updated_at, completed_at, parent,
                  (SELECT u.paused_at FROM pauses AS u WHERE u.instance_id = id),
                  COALESCE(labels, '{}'),
-                 (SELECT COUNT(*) FROM history AS h WHERE h.instance_id = id AND h.execution_id = execution), memo
+                 (SELECT COUNT(*) FROM history AS h WHERE h.instance_id = id AND h.execution_id = execution), memo, incarnation
              FROM (SELECT i.instance_id AS id, i.orchestration_name AS name,
                  COALESCE(i.orchestration_version, 'unknown') AS version, COALESCE(e.status, 'Unknown') AS status,
                  i.custom_status AS custom_status, i.current_execution_id AS execution, i.created_at AS created_at,
                  i.updated_at AS updated_at, e.completed_at AS completed_at, i.memo AS memo, i.labels AS labels,
+                 i.incarnation AS incarnation,
                  (SELECT p.instance_id FROM instances AS p WHERE p.instance_id = i.parent_instance_id
                   AND (i.parent_incarnation IS NULL OR i.parent_incarnation = p.incarnation)) AS parent
              FROM ", joined!($source), admitted!(),
-            " AND (", $of, $key, ", ", $of, "instance_id) ", $beyond, " (?20, ?21)
-             ORDER BY ", $of, $key, " ", $way, ", ", $of, "instance_id ", $way, " LIMIT ?22)"
+            " AND (", $of, $key, ", ", $of, "instance_id) ", $beyond, " (?21, ?22)
+             ORDER BY ", $of, $key, " ", $way, ", ", $of, "instance_id ", $way, " LIMIT ?23)"
         )
     };
 }
@@ -169,7 +178,7 @@ macro_rules! pages {
 macro_rules! counts {
     ($source:literal) => {
         concat!(
-            "SELECT CASE ?20 WHEN 0 THEN '' WHEN 1 THEN CASE WHEN e.status IN
+            "SELECT CASE ?21 WHEN 0 THEN '' WHEN 1 THEN CASE WHEN e.status IN
                  ('Running', 'ContinuedAsNew', 'Completed', 'Failed') THEN e.status ELSE 'Unknown' END
                  WHEN 2 THEN i.orchestration_name ELSE COALESCE(i.orchestration_version, 'unknown') END AS key,
                  COUNT(*) AS n
@@ -248,6 +257,9 @@ macro_rules! by_source {
             Source::Paused => $make!(
                 $($order,)? "pauses AS l CROSS JOIN instances AS i ON i.instance_id = l.instance_id"
             ),
+            Source::Blocked => $make!(
+                $($order,)? "blocked AS l CROSS JOIN instances AS i ON i.instance_id = l.instance_id"
+            ),
             Source::Label => labelled!($make $(, $order)?),
         }
     };
@@ -299,7 +311,7 @@ pub(crate) fn counts_by_label(
          FROM labels AS g CROSS JOIN ",
         joined!("instances AS i ON i.instance_id = g.instance_id"),
         admitted!(),
-        " AND g.key = ?20 GROUP BY 1 ORDER BY n DESC, key"
+        " AND g.key = ?21 GROUP BY 1 ORDER BY n DESC, key"
     );
     let mut values = criteria.values();
     values.push(&key);
@@ -309,7 +321,7 @@ pub(crate) fn counts_by_label(
 }
 
 impl Criteria {
-    /// The first nineteen parameters.
+    /// The first twenty parameters.
     fn values(&self) -> Vec<&dyn ToSql> {
         let (ended_from, ended_until) = match &self.ended {
             Some((from, until)) => (from as &dyn ToSql, until as &dyn ToSql),
@@ -338,6 +350,7 @@ impl Criteria {
             &self.labels,
             &self.label.0,
             &self.label.1,
+            &self.blocked,
         ]
     }
 }
@@ -361,6 +374,8 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<InstanceSummary> {
     summary.labels = serde_json::from_str(&labels).unwrap_or_default();
     summary.event_count = unsigned(row, 12)?;
     summary.memo = row.get(13)?;
+    let incarnation: Option<i64> = row.get(14)?;
+    summary.incarnation = incarnation.and_then(Incarnation::from_stored);
     Ok(summary)
 }
 

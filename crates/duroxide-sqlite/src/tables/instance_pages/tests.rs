@@ -21,7 +21,7 @@ fn plan(conn: &Connection, sql: &str, parameters: usize) -> String {
 }
 
 fn page_plan(conn: &Connection, source: Source, order: PageOrder) -> String {
-    plan(conn, by_source!(source, pages, order), 22)
+    plan(conn, by_source!(source, pages, order), 23)
 }
 
 /// A page in the order of an index ends when it is full, however many instances there are.

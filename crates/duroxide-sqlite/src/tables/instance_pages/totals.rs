@@ -3,6 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use duroxide_core::provider::ExecutionStatus;
+
 use crate::error::Result;
 use crate::tx::{Tx, unsigned};
 
@@ -21,7 +23,7 @@ pub(crate) fn by_status(tx: &Tx<'_>) -> Result<Vec<(String, u64)>> {
     let open: u64 = counts.iter().map(|(_, count)| count).sum();
     let completed = all(tx)?.saturating_sub(open);
     if completed > 0 {
-        counts.push(("Completed".to_owned(), completed));
+        counts.push((ExecutionStatus::Completed.to_string(), completed));
     }
     counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     Ok(counts)

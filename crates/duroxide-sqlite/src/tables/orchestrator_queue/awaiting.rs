@@ -3,7 +3,7 @@
 use duroxide_core::provider::CLAIM_MESSAGES_MAX;
 
 use crate::error::Result;
-use crate::tx::{EarlyMessages, Tx};
+use crate::tx::{AwaitingStart, Tx};
 
 /// Stands in `lock_token` for a message whose instance is not started yet.
 pub(crate) const AWAITING_START: &str = "awaiting-start";
@@ -21,7 +21,7 @@ pub(crate) fn end_wait_for_start(tx: &Tx<'_>, instance: &str) -> Result<()> {
         |row| row.get(0),
     )?;
     if let Some(memory) = tx.memory() {
-        memory.set_early_messages(None);
+        memory.set_awaiting_start(None);
     }
     for id in waiting {
         tx.execute(
@@ -33,8 +33,8 @@ pub(crate) fn end_wait_for_start(tx: &Tx<'_>, instance: &str) -> Result<()> {
 }
 
 /// Whether messages wait for the start of any instance; the writer remembers it, because every claim asks.
-fn any_await_start(tx: &Tx<'_>) -> Result<EarlyMessages> {
-    let remembered = tx.memory().and_then(|memory| memory.early_messages());
+fn any_await_start(tx: &Tx<'_>) -> Result<AwaitingStart> {
+    let remembered = tx.memory().and_then(|memory| memory.awaiting_start());
     if let Some(known) = remembered {
         return Ok(known);
     }
@@ -44,18 +44,18 @@ fn any_await_start(tx: &Tx<'_>) -> Result<EarlyMessages> {
         |_| Ok(()),
     )?;
     let known = match found {
-        Some(()) => EarlyMessages::Some,
-        None => EarlyMessages::None,
+        Some(()) => AwaitingStart::Some,
+        None => AwaitingStart::None,
     };
     if let Some(memory) = tx.memory() {
-        memory.set_early_messages(Some(known));
+        memory.set_awaiting_start(Some(known));
     }
     Ok(known)
 }
 
 /// Whether messages wait for the start of the instance.
 pub(crate) fn messages_await_start(tx: &Tx<'_>, instance: &str) -> Result<bool> {
-    if any_await_start(tx)? == EarlyMessages::None {
+    if any_await_start(tx)? == AwaitingStart::None {
         return Ok(false);
     }
     let found = tx.first(
@@ -69,19 +69,23 @@ pub(crate) fn messages_await_start(tx: &Tx<'_>, instance: &str) -> Result<bool> 
 
 /// A visible message of an unknown instance.
 #[derive(Debug)]
-pub(crate) struct Stray {
+pub(crate) struct MessageOfUnknown {
     pub(crate) id: i64,
     pub(crate) created_at: i64,
 }
 
 /// The first visible messages of an unknown instance.
-pub(crate) fn strays(tx: &Tx<'_>, instance: &str, max: usize) -> Result<Vec<Stray>> {
+pub(crate) fn messages_of_unknown(
+    tx: &Tx<'_>,
+    instance: &str,
+    max: usize,
+) -> Result<Vec<MessageOfUnknown>> {
     tx.all(
         "SELECT id, created_at FROM orchestrator_queue
          WHERE instance_id = ?1 AND visible_at <= ?2 ORDER BY visible_at, id LIMIT ?3",
         (instance, tx.now, i64::try_from(max).unwrap_or(i64::MAX)),
         |row| {
-            Ok(Stray {
+            Ok(MessageOfUnknown {
                 id: row.get(0)?,
                 created_at: row.get(1)?,
             })
@@ -92,7 +96,7 @@ pub(crate) fn strays(tx: &Tx<'_>, instance: &str, max: usize) -> Result<Vec<Stra
 /// Hides a message until its instance is started, at most until a time.
 pub(crate) fn await_start(tx: &Tx<'_>, id: i64, until: i64) -> Result<()> {
     if let Some(memory) = tx.memory() {
-        memory.set_early_messages(Some(EarlyMessages::Some));
+        memory.set_awaiting_start(Some(AwaitingStart::Some));
     }
     tx.execute(
         "UPDATE orchestrator_queue SET visible_at = ?2, lock_token = ?3 WHERE id = ?1",

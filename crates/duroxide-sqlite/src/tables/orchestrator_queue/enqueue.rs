@@ -1,13 +1,15 @@
 //! Messages that come in. In: a message with what its row needs. Out: a row, in the lane of its instance if it stands
-//! for it.
+//! for it; or, while the transaction is open, a message that is not written yet.
 
 use duroxide_core::provider::rules::{self, lane};
 use duroxide_core::provider::{Incarnation, WorkItem};
 
-use super::{bring_back, end_rest};
+use super::row::{NewRow, insert_row};
+use super::unwritten::{has_rows, next_id};
+use super::{bring_back, end_rest, write_unwritten_for};
 use crate::error::Result;
 use crate::tables::pauses;
-use crate::tx::{LATEST, Tx};
+use crate::tx::{LATEST, Tx, Unwritten, UnwrittenMessage};
 
 /// A message ready to be written.
 #[derive(Debug, Clone)]
@@ -117,6 +119,7 @@ fn insert(
         Asks::ToCancel => tx.now,
         Asks::ToTerminate => 0,
     });
+    write_unwritten_for(tx, &message.instance)?;
     let remembered = tx.memory().and_then(|memory| {
         if asked_at.is_some() {
             memory.cancel_enqueued(asked_at.unwrap_or(tx.now));
@@ -136,6 +139,11 @@ fn insert(
         (None, Some(it)) => Place::ToBeFound(Some(&it.lane)),
         (None, None) => Place::ToBeFound(None),
     };
+    let is_plain = sender.is_none() && asked_at.is_none() && visible_at <= tx.now;
+    let is_kept = match place {
+        Place::Lane(lane) if is_plain => keep_unwritten(tx, message, lane, visible_at)?,
+        Place::Lane(_) | Place::BehindHead | Place::ToBeFound(_) => false,
+    };
     let row = (
         &message.instance,
         message.kind,
@@ -152,16 +160,17 @@ fn insert(
         message.starts_child_of.as_deref(),
         message.carries.then_some(1),
         asked_at,
+        if is_kept {
+            None
+        } else {
+            tx.unwritten().and_then(Unwritten::give_id)
+        },
     );
     match place {
-        Place::Lane(_) | Place::BehindHead => tx.execute(
-            "INSERT INTO orchestrator_queue (instance_id, kind, work_item, visible_at, created_at, sender_incarnation,
-                 execution_id, operation_id, lane, awaited_by, carries, asked_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
-            row,
-        )?,
+        _ if is_kept => {}
+        Place::Lane(_) | Place::BehindHead => insert_row(tx, row)?,
         Place::ToBeFound(of_instance) => insert_into_lane(tx, row, of_instance)?,
-    };
+    }
     if let (Place::Lane(_), Some(memory)) = (place, tx.memory()) {
         memory.head_is(&message.instance, Some(visible_at));
     }
@@ -188,33 +197,45 @@ enum Place<'l> {
     ToBeFound(Option<&'l str>),
 }
 
-/// The columns of a new message; the ninth is the lane that the message names.
-type NewRow<'m> = (
-    &'m String,
-    &'static str,
-    &'m String,
-    i64,
-    i64,
-    Option<i64>,
-    Option<i64>,
-    Option<i64>,
-    Option<&'m str>,
-    Option<&'m str>,
-    Option<i64>,
-    Option<i64>,
-);
+/// Keeps a message of the open transaction unwritten, if the request may leave some so and no other message is queued
+/// for its instance. Returns whether it did.
+fn keep_unwritten(tx: &Tx<'_>, message: &NewMessage, lane: &str, visible_at: i64) -> Result<bool> {
+    let Some(unwritten) = tx.unwritten() else {
+        return Ok(false);
+    };
+    if has_rows(tx, &message.instance)? {
+        return Ok(false);
+    }
+    let Some(id) = next_id(tx, unwritten)? else {
+        return Ok(false);
+    };
+    unwritten.keep(UnwrittenMessage {
+        id,
+        instance: message.instance.clone(),
+        kind: message.kind,
+        json: message.json.clone(),
+        visible_at,
+        created_at: tx.now,
+        lane: lane.to_owned(),
+        begins: message.begins.is_some(),
+        answers: message.answers,
+        starts_child_of: message.starts_child_of.clone(),
+        carries: message.carries,
+    });
+    Ok(true)
+}
 
 /// Finds the lane of the message: it needs one if it begins something, or if no message before it has one.
-fn insert_into_lane(tx: &Tx<'_>, row: NewRow<'_>, of_instance: Option<&str>) -> Result<usize> {
+fn insert_into_lane(tx: &Tx<'_>, row: NewRow<'_>, of_instance: Option<&str>) -> Result<()> {
     tx.execute(
         "INSERT INTO orchestrator_queue (instance_id, kind, work_item, visible_at, created_at, sender_incarnation,
-             execution_id, operation_id, awaited_by, carries, asked_at, lane)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?10, ?11, ?12,
+             execution_id, operation_id, awaited_by, carries, asked_at, id, lane)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?10, ?11, ?12, ?13,
              CASE WHEN ?9 IS NOT NULL THEN COALESCE(
-                      NULLIF(COALESCE(?13, (SELECT lane FROM instances WHERE instance_id = ?1)), 'between'), ?9)
+                      NULLIF(COALESCE(?14, (SELECT lane FROM instances WHERE instance_id = ?1)), 'between'), ?9)
                   WHEN (SELECT lane IS NOT NULL FROM orchestrator_queue
                         WHERE instance_id = ?1 AND visible_at <= ?4 ORDER BY visible_at, id LIMIT 1) THEN NULL
-                  ELSE COALESCE(?13, (SELECT lane FROM instances WHERE instance_id = ?1), '') END)",
+                  ELSE COALESCE(?14, (SELECT lane FROM instances WHERE instance_id = ?1), '') END)",
         (
             row.0,
             row.1,
@@ -228,7 +249,9 @@ fn insert_into_lane(tx: &Tx<'_>, row: NewRow<'_>, of_instance: Option<&str>) -> 
             row.9,
             row.10,
             row.11,
+            row.12,
             of_instance,
         ),
-    )
+    )?;
+    Ok(())
 }

@@ -273,6 +273,10 @@ pub(crate) fn settle_head(tx: &Tx<'_>, instance: &str) -> Result<bool> {
 /// The lane named by the message that begins the next execution, and when that message becomes visible. One that
 /// continues the instance goes before a start.
 pub(crate) fn beginning_lane(tx: &Tx<'_>, instance: &str) -> Result<Option<(String, i64)>> {
+    let unwritten = tx.unwritten().and_then(|unwritten| unwritten.get(instance));
+    if let Some(message) = unwritten.filter(|message| message.begins) {
+        return Ok(Some((message.lane, message.visible_at)));
+    }
     // Chosen here: there is nearly always one, and sorting costs SQLite more than finding it.
     let mut first = None;
     tx.walk(

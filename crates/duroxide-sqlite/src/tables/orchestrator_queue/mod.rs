@@ -9,6 +9,8 @@ mod heads;
 mod held_back;
 mod paused;
 mod resting;
+mod row;
+mod unwritten;
 
 pub(crate) use awaiting::*;
 pub(crate) use enqueue::*;
@@ -16,6 +18,7 @@ pub(crate) use heads::*;
 pub(crate) use held_back::*;
 pub(crate) use paused::*;
 pub(crate) use resting::*;
+pub(crate) use unwritten::*;
 
 use duroxide_core::provider::{
     CLAIM_BYTES_MAX, CLAIM_QUEUE_MESSAGES_MAX, Incarnation, PendingMessage,
@@ -80,6 +83,9 @@ pub(crate) fn visible(
     max: usize,
     claimable: ClaimableQueueMessages,
 ) -> Result<MessageBatch> {
+    if let Some(batch) = unwritten_batch(tx, instance) {
+        return Ok(batch);
+    }
     let limit = i64::try_from(max.max(1)).unwrap_or(i64::MAX);
     let mut messages: Vec<ClaimedMessage> = Vec::new();
     let mut to_hide = Vec::new();

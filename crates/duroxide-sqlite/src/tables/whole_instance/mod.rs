@@ -1,5 +1,6 @@
-//! All rows of one instance, whatever table they are in: the one room beside the tables' own files that names them all.
-//! In: an id, or a snapshot. Out: a snapshot, or rows. Leases, sessions and rests are neither read nor written.
+//! All rows of one instance, whatever table they are in, for export and restore: beside the tables' own files the one
+//! room that writes many of them. In: an id, or a snapshot. Out: a snapshot, or rows. Leases, sessions and rests are
+//! neither read nor written.
 
 mod held;
 mod read;

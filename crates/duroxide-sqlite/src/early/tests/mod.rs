@@ -1,5 +1,7 @@
 //! The early hand-out, job by job in one transaction, without a thread.
 
+mod messages;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +19,7 @@ use crate::connection::database::open_memory;
 use crate::connection::statements::Statements;
 use crate::damage::DamagedRows;
 use crate::error::{Result, SqliteError};
-use crate::ops::{commit_turn, enqueue, fetch_turn, renew_turn};
+use crate::ops::{commit_turn, enqueue, fetch_turn, renew_turn, store_lease};
 use crate::requests::{Answer, Job, LeaseView, write_job};
 use crate::store_clock::{Pace, StoreClock};
 use crate::watch::Watches;
@@ -68,8 +70,12 @@ impl Bench {
 }
 
 fn start() -> (Box<dyn Job>, Reply<()>) {
-    let item = WorkItem::StartOrchestration {
-        instance: "i".to_owned(),
+    enqueue(&start_of("i"))
+}
+
+fn start_of(instance: &str) -> WorkItem {
+    WorkItem::StartOrchestration {
+        instance: instance.to_owned(),
         orchestration: "o".to_owned(),
         input: String::new(),
         version: Some("1.0.0".to_owned()),
@@ -77,8 +83,11 @@ fn start() -> (Box<dyn Job>, Reply<()>) {
         parent_id: None,
         parent_execution_id: None,
         execution_id: 1,
-    };
-    let message = codec::decided_message(&item).unwrap();
+    }
+}
+
+fn enqueue(item: &WorkItem) -> (Box<dyn Job>, Reply<()>) {
+    let message = codec::decided_message(item).unwrap();
     write_job(LeaseView::NotNeeded, move |tx: &mut WriterTx<'_>| {
         enqueue::message(tx, &message)
     })
@@ -99,14 +108,21 @@ fn claim() -> (Box<dyn Job>, Reply<Vec<String>>) {
 }
 
 fn commit(token: &str) -> (Box<dyn Job>, Reply<()>) {
-    let kind = EventKind::OrchestrationCompleted {
-        output: String::new(),
+    commit_as(token, "Completed", &[1])
+}
+
+/// Commits a turn with events of these numbers, after which the instance has this status.
+fn commit_as(token: &str, status: &str, events: &[u64]) -> (Box<dyn Job>, Reply<()>) {
+    let event = |id: &u64| {
+        let output = String::new();
+        let kind = EventKind::OrchestrationCompleted { output };
+        Event::with_event_id(*id, "i", 1, None, kind)
     };
-    let events = vec![Event::with_event_id(1, "i", 1, None, kind)];
+    let events = events.iter().map(event).collect();
     let metadata = ExecutionMetadata {
         orchestration_name: Some("o".to_owned()),
         orchestration_version: Some("1.0.0".to_owned()),
-        status: Some("Completed".to_owned()),
+        status: Some(status.to_owned()),
         ..ExecutionMetadata::default()
     };
     let writes = TurnWrites {
@@ -120,10 +136,18 @@ fn commit(token: &str) -> (Box<dyn Job>, Reply<()>) {
     })
 }
 
+/// Has the lease of a turn stored.
+fn stored(token: &str) -> (Box<dyn Job>, Reply<()>) {
+    let token = token.to_owned();
+    write_job(LeaseView::Needed, move |tx: &mut WriterTx<'_>| {
+        store_lease::run(tx, &token)
+    })
+}
+
 /// A job that writes and then fails.
 fn fails_dirty() -> (Box<dyn Job>, Reply<()>) {
     write_job(LeaseView::NotNeeded, |tx: &mut WriterTx<'_>| {
-        tx.execute("DELETE FROM orchestrator_queue WHERE instance_id = 'i'", [])?;
+        tx.execute("INSERT INTO store_time (id, at) VALUES (0, 0)", [])?;
         Err(Refusal::InvalidToken.into())
     })
 }
@@ -246,13 +270,47 @@ fn a_request_that_needs_leases_finds_those_of_turns_in_flight() {
     assert_eq!((count(&conn, LEASES), count(&conn, MESSAGES)), (0, 0));
 }
 
+#[test]
+fn a_turn_that_runs_an_effect_has_its_lease_and_its_attempt_written_first() {
+    let (bench, conn) = (Bench::new(), open_memory().unwrap());
+    let (statements, in_flight) = (Statements::new(&conn), InFlight::default());
+    let mut group = bench.begin(&statements, &in_flight);
+    run(&mut group, start()).unwrap();
+    let token = run(&mut group, claim()).unwrap().remove(0);
+    run(&mut group, stored(&token)).unwrap();
+    assert!(!in_flight.any());
+    assert_eq!((count(&conn, LEASES), count(&conn, TAGGED)), (1, 1));
+    group.commit().unwrap();
+}
+
+#[test]
+fn a_turn_whose_transaction_was_rolled_back_may_run_no_effect() {
+    let (bench, conn) = (Bench::new(), open_memory().unwrap());
+    let (statements, in_flight) = (Statements::new(&conn), InFlight::default());
+    let mut group = bench.begin(&statements, &in_flight);
+    let (first, _kept) = start();
+    group.run(vec![first]).unwrap();
+    let token = run(&mut group, claim()).unwrap().remove(0);
+    let (failing, _failed) = fails_dirty();
+    assert_eq!(group.run(vec![failing]).unwrap(), Ran::Again);
+    // Another claim may have it by now, beside the turn that asks.
+    let again = run(&mut group, claim()).unwrap();
+    assert_eq!(again.len(), 1);
+    let refused = run(&mut group, stored(&token)).unwrap_err();
+    assert!(
+        matches!(refused, SqliteError::Contract(Refusal::InvalidToken)),
+        "{refused}"
+    );
+    run(&mut group, stored(&again[0])).unwrap();
+}
+
 /// Whether the turn of a started instance is handed out before its lease is written.
-fn is_early(bench: &Bench, before: impl FnOnce(&Connection)) -> bool {
+fn is_early(bench: &Bench, before: impl FnOnce(&mut Group<'_, '_>)) -> bool {
     let conn = open_memory().unwrap();
     let (statements, in_flight) = (Statements::new(&conn), InFlight::default());
     let mut group = bench.begin(&statements, &in_flight);
     run(&mut group, start()).unwrap();
-    before(&conn);
+    before(&mut group);
     assert_eq!(run(&mut group, claim()).unwrap().len(), 1);
     assert_eq!(in_flight.any(), count(&conn, LEASES) == 0);
     in_flight.any()
@@ -266,9 +324,11 @@ fn nothing_is_handed_out_early_soon_after_an_unclean_shutdown() {
 
 #[test]
 fn a_message_from_before_this_process_or_tried_before_is_counted_before_it_is_handed_out() {
-    let tried = |conn: &Connection| {
-        let count = "UPDATE orchestrator_queue SET attempt_count = 1";
-        assert_eq!(conn.execute(count, []).unwrap(), 1);
+    let tried = |group: &mut Group<'_, '_>| {
+        let count = write_job(LeaseView::Needed, |tx: &mut WriterTx<'_>| {
+            tx.execute("UPDATE orchestrator_queue SET attempt_count = 1", [])
+        });
+        assert_eq!(run(group, count).unwrap(), 1);
     };
     assert!(!is_early(&Bench::new(), tried));
     let of_a_later_life = Bench::opened(LastShutdown::Clean, i64::MAX);

@@ -24,12 +24,12 @@ pub(crate) enum Unnamed {
         /// The code that its start names.
         lane: Option<String>,
     },
-    Unknown(Orphan),
+    Unknown(UnknownInstance),
 }
 
 /// An instance that cannot be claimed.
 #[derive(Debug)]
-pub(crate) struct Orphan {
+pub(crate) struct UnknownInstance {
     instance: String,
     /// A start is queued but delayed: wait for it.
     start_at: Option<i64>,
@@ -45,7 +45,7 @@ pub(crate) fn examine(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<
             lane: beginning.filter(|_| has_start).map(|(lane, _)| lane),
         });
     }
-    Ok(Unnamed::Unknown(Orphan {
+    Ok(Unnamed::Unknown(UnknownInstance {
         instance: instance.to_owned(),
         start_at: beginning.map(|(_, at)| at),
     }))
@@ -55,22 +55,22 @@ pub(crate) fn examine(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<
 /// some remain for the next one.
 pub(crate) fn settle(
     tx: &mut Tx<'_>,
-    orphan: &Orphan,
+    unknown: &UnknownInstance,
     grace: Duration,
     left: &mut usize,
 ) -> Result<bool> {
-    let instance = &orphan.instance;
+    let instance = &unknown.instance;
     let grace = duration_ms(grace.min(GRACE_MAX));
-    for stray in orchestrator_queue::strays(tx, instance, *left)? {
+    for message in orchestrator_queue::messages_of_unknown(tx, instance, *left)? {
         *left = left.saturating_sub(1);
-        if let Some(at) = orphan.start_at {
-            orchestrator_queue::hide_until(tx, stray.id, at)?;
+        if let Some(at) = unknown.start_at {
+            orchestrator_queue::hide_until(tx, message.id, at)?;
             continue;
         }
-        let until = stray.created_at.saturating_add(grace);
+        let until = message.created_at.saturating_add(grace);
         if until > tx.now {
-            orchestrator_queue::await_start(tx, stray.id, until)?;
-        } else if let Some(taken) = orchestrator_queue::take(tx, stray.id)? {
+            orchestrator_queue::await_start(tx, message.id, until)?;
+        } else if let Some(taken) = orchestrator_queue::take(tx, message.id)? {
             let letter = NewDeadLetter {
                 queue: "orchestrator",
                 instance,
