@@ -42,7 +42,7 @@ pub struct Lease {
     pub queue: String,
     /// Group of the messages.
     pub group: String,
-    /// When it lapses, in milliseconds of the store's clock.
+    /// Time at which it lapses, in milliseconds of the store's clock.
     pub until_ms: u64,
     /// Whether it is valid now.
     pub valid: bool,

@@ -127,9 +127,9 @@ pub struct Message {
     pub stamp: Option<u64>,
     /// Bytes the store does not look into.
     pub payload: Vec<u8>,
-    /// When it can be claimed, in milliseconds since the Unix epoch; 0 for at once.
+    /// Time from which it can be claimed, in milliseconds since the Unix epoch; 0 for at once.
     pub visible_at: u64,
-    /// When it was enqueued, in milliseconds since the Unix epoch.
+    /// Time at which it was enqueued, in milliseconds since the Unix epoch.
     pub enqueued_at: u64,
     /// Number of claims so far.
     pub attempts: u32,
@@ -258,7 +258,7 @@ impl Labels {
 /// What a caller asks for when it claims.
 #[derive(Debug, Clone)]
 pub struct Claim {
-    /// From which queue.
+    /// Queue that is claimed from.
     pub queue: Queue,
     /// The largest number of groups or messages.
     pub max: usize,
@@ -280,11 +280,11 @@ pub struct Claim {
     pub bytes_max: usize,
     /// How many followers of one group at most, at least one; the claim ends before the next one.
     pub followers_max: usize,
-    /// Who claims; without an owner, messages with an affinity key are left alone.
+    /// Owner that claims; without an owner, messages with an affinity key are left alone.
     pub owner: Option<Owner>,
     /// Scope whose entry named like the group is read in the same step and handed out with the claim.
     pub attach: Option<String>,
-    /// What must hold at every try; otherwise the claim fails with
+    /// Conditions that must hold at every try; otherwise the claim fails with
     /// [`StoreError::Conflict`](crate::StoreError::Conflict) and takes nothing.
     pub guards: Vec<Guard>,
 }
@@ -333,7 +333,7 @@ pub struct Backlog {
     pub kind: Option<String>,
     /// Groups or single messages; counting may stop at the bound that the query names.
     pub count: u64,
-    /// Since when the oldest of them is ready, in milliseconds since the Unix epoch.
+    /// Time since which the oldest of them is ready, in milliseconds since the Unix epoch.
     pub since_ms: u64,
 }
 

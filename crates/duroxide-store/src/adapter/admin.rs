@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use duroxide_core::provider::{
-    Closing, DeadLetter, DeleteInstanceResult, ExecutionInfo, HeldIds, InstanceFilter,
-    InstanceInfo, InstanceSnapshot, Labelling, NodeInfo, NodeTerm, Pausing, PendingWork,
-    ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue,
-    Restoring, SeenNode, SystemMetrics,
+    BlockNote, Closing, DeadLetter, DeleteInstanceResult, ExecutionInfo, HeldIds, Incarnation,
+    InstanceFilter, InstanceInfo, InstanceSnapshot, Labelling, NodeInfo, NodeTerm, Pausing,
+    PendingWork, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork,
+    Requeue, Restoring, SeenNode, SystemMetrics,
 };
 use duroxide_core::{Event, LabelChange, Labels};
 
 use super::provider::at;
 use super::{
-    StoreProvider, closing, dead_letters, delete, duties, inspect, labels, nodes, pause, pending,
-    prune, read, snapshot,
+    StoreProvider, blocked, closing, dead_letters, delete, duties, inspect, labels, nodes, pause,
+    pending, prune, read, snapshot,
 };
 use crate::EventStore;
 
@@ -76,6 +76,10 @@ impl<S: EventStore + 'static> ProviderAdmin for StoreProvider<S> {
         at("count_running_instances", running)
     }
 
+    async fn block_note(&self, instance: &str) -> Answer<Option<BlockNote>> {
+        at("block_note", blocked::of(&*self.store, instance).await)
+    }
+
     async fn list_ready_work(&self, limit: u32) -> Answer<Option<Vec<ReadyWork>>> {
         let ready = inspect::ready_work(&*self.store, limit).await;
         at("list_ready_work", ready).map(Some)
@@ -87,13 +91,28 @@ impl<S: EventStore + 'static> ProviderAdmin for StoreProvider<S> {
     }
 
     async fn pause_instance(&self, instance: &str) -> Answer<Option<Pausing>> {
-        let paused = pause::pause(&*self.store, instance).await;
+        let paused = pause::pause(&*self.store, instance, None).await;
         at("pause_instance", paused).map(Some)
     }
 
     async fn resume_instance(&self, instance: &str) -> Answer<Option<Pausing>> {
-        let resumed = pause::resume(&*self.store, instance).await;
+        let resumed = pause::resume(&*self.store, instance, None).await;
         at("resume_instance", resumed).map(Some)
+    }
+
+    async fn pause_life(&self, instance: &str, life: Incarnation) -> Answer<Option<Pausing>> {
+        let paused = pause::pause(&*self.store, instance, Some(life)).await;
+        at("pause_life", paused).map(Some)
+    }
+
+    async fn resume_life(&self, instance: &str, life: Incarnation) -> Answer<Option<Pausing>> {
+        let resumed = pause::resume(&*self.store, instance, Some(life)).await;
+        at("resume_life", resumed).map(Some)
+    }
+
+    async fn incarnation(&self, instance: &str) -> Answer<Option<Incarnation>> {
+        let found = at("incarnation", pause::find(&*self.store, instance).await)?;
+        Ok(found.and_then(|found| found.row.incarnation()))
     }
 
     async fn paused_since(&self, instance: &str) -> Answer<Option<u64>> {

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use duroxide_core::defect::Defect;
+use duroxide_core::provider::rules::Refusal;
 use duroxide_core::provider::{DeleteInstanceResult, InstanceFilter};
 
 use super::closing;
@@ -43,7 +44,7 @@ async fn run_if<S: EventStore>(
         for found in Found::read(store, &ids).await? {
             found.check(&ids, force)?;
             if !is_meant(&found) {
-                return Err(Error::Running(found.id));
+                return Err(Error::still_running(found.id));
             }
             plan.add(found, force);
         }
@@ -71,9 +72,9 @@ pub(super) async fn finished_tree<S: EventStore>(store: &S, root: &str) -> Resul
         for found in Found::read(store, &ids).await? {
             match found.check(&ids, false) {
                 Ok(()) => plan.add(found, false),
-                Err(Error::Running(_)) => return Ok(None),
+                Err(Error::Refused(Refusal::StillRunning { .. })) => return Ok(None),
                 // A child began since the tree was read.
-                Err(Error::WouldOrphan { .. }) => grown = true,
+                Err(Error::Refused(Refusal::ChildLeftBehind { .. })) => grown = true,
                 Err(error) => return Err(error),
             }
         }
@@ -165,14 +166,14 @@ impl Found {
             names::is_child(&child.value, incarnation) && !ids.contains(&child.key)
         };
         if let Some(child) = own.find(left_out) {
-            return Err(Error::WouldOrphan {
+            return Err(Error::Refused(Refusal::ChildLeftBehind {
                 parent: self.id.clone(),
                 child: child.key.clone(),
-            });
+            }));
         }
         let live = self.current.as_ref().is_some_and(ExecutionRow::is_live);
         if live && !force {
-            Err(Error::Running(self.id.clone()))
+            Err(Error::still_running(self.id.clone()))
         } else {
             Ok(())
         }
@@ -327,7 +328,9 @@ pub(super) async fn bulk<S: EventStore>(
                 total.queue_messages_deleted += deleted.queue_messages_deleted;
             }
             // Something in the tree runs, or was started since the tree was read.
-            Err(Error::Running(_) | Error::WouldOrphan { .. }) => matching -= 1,
+            Err(Error::Refused(Refusal::StillRunning { .. } | Refusal::ChildLeftBehind { .. })) => {
+                matching -= 1
+            }
             Err(error) => return Err(error),
         }
     }

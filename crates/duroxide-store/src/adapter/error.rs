@@ -14,25 +14,6 @@ pub(super) enum Error {
     Store(#[from] StoreError),
     #[error("Invalid lock token: {0}")]
     InvalidToken(String),
-    #[error("Invalid work item type for the {queue} queue: {kind}")]
-    WrongKind {
-        queue: &'static str,
-        kind: &'static str,
-    },
-    #[error("event_id 0 is not a position in a history")]
-    ZeroEventId,
-    #[error("{what} does not decode: {reason}")]
-    Undecodable { what: String, reason: String },
-    #[error("position {position} is outside a batch of {size} messages")]
-    NoSuchPosition { position: usize, size: usize },
-    #[error("Instance {0} not found")]
-    InstanceNotFound(String),
-    #[error("Execution {execution} not found for instance {instance}")]
-    ExecutionNotFound { instance: String, execution: u64 },
-    #[error("Instance {0} is still running; use force to delete it")]
-    Running(String),
-    #[error("Instance {parent} has a child {child} outside the set; delete the whole tree")]
-    WouldOrphan { parent: String, child: String },
     #[error("{0}")]
     Refused(#[from] Refusal),
     #[error("the data kept changing: {0}")]
@@ -40,6 +21,24 @@ pub(super) enum Error {
 }
 
 impl Error {
+    pub(super) fn instance_not_found(instance: &str) -> Self {
+        let instance = instance.to_owned();
+        Self::Refused(Refusal::InstanceNotFound { instance })
+    }
+
+    pub(super) fn still_running(instance: String) -> Self {
+        Self::Refused(Refusal::StillRunning { instance })
+    }
+
+    pub(super) fn event_without_id(instance: &str) -> Self {
+        let instance = instance.to_owned();
+        Self::Refused(Refusal::EventWithoutId { instance })
+    }
+
+    pub(super) fn undecodable(what: String, reason: &(impl ToString + ?Sized)) -> Self {
+        Self::Refused(Refusal::undecodable(what, reason))
+    }
+
     /// The published form: tells the caller whether to try again.
     pub(super) fn at(self, operation: &str) -> ProviderError {
         let message = self.to_string();
@@ -55,15 +54,7 @@ impl Error {
             Self::InvalidToken(_) => ProviderError::lease_lost(operation, message),
             Self::Store(
                 StoreError::Permanent(_) | StoreError::Conflict(_) | StoreError::Corrupt(_),
-            )
-            | Self::WrongKind { .. }
-            | Self::ZeroEventId
-            | Self::Undecodable { .. }
-            | Self::NoSuchPosition { .. }
-            | Self::InstanceNotFound(_)
-            | Self::ExecutionNotFound { .. }
-            | Self::Running(_)
-            | Self::WouldOrphan { .. } => ProviderError::permanent(operation, message),
+            ) => ProviderError::permanent(operation, message),
         }
     }
 }

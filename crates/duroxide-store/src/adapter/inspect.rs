@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use duroxide_core::provider::rules::Refusal;
 use duroxide_core::provider::{
     ExecutionInfo, HandlerKind, InstanceInfo, QueueDepths, ReadyWork, SystemMetrics,
 };
 
 use super::error::{Error, Result};
 use super::names::{self, INSTANCES, RUNNING_INSTANCES, TIMER, TURNS, WORK};
-use super::rows::{ExecutionRow, InstanceRow};
+use super::rows::{COMPLETED, ExecutionRow, FAILED, InstanceRow, RUNNING};
 use super::{kinds, read};
 use crate::EventStore;
 use crate::atomic::Query;
@@ -112,7 +113,7 @@ pub(super) async fn ids_by_status<S: EventStore>(store: &S, status: &str) -> Res
 pub(super) async fn instance<S: EventStore>(store: &S, id: &str) -> Result<InstanceInfo> {
     let row = read::instance_row(store, id)
         .await?
-        .ok_or_else(|| Error::InstanceNotFound(id.to_owned()))?;
+        .ok_or_else(|| Error::instance_not_found(id))?;
     let current = read::execution_row(store, id, row.execution).await?;
     Ok(InstanceInfo {
         instance_id: id.to_owned(),
@@ -136,9 +137,9 @@ pub(super) async fn execution<S: EventStore>(
 ) -> Result<ExecutionInfo> {
     let row = read::execution_row(store, instance, execution)
         .await?
-        .ok_or_else(|| Error::ExecutionNotFound {
+        .ok_or_else(|| Refusal::ExecutionNotFound {
             instance: instance.to_owned(),
-            execution,
+            execution_id: execution,
         })?;
     let sizes = store.partition(instance, execution).await?;
     Ok(ExecutionInfo {
@@ -159,9 +160,9 @@ pub(super) async fn totals<S: EventStore>(store: &S) -> Result<SystemMetrics> {
     };
     let mut metrics = SystemMetrics {
         total_instances: all.len() as u64,
-        running_instances: with_status("Running"),
-        completed_instances: with_status("Completed"),
-        failed_instances: with_status("Failed"),
+        running_instances: with_status(RUNNING),
+        completed_instances: with_status(COMPLETED),
+        failed_instances: with_status(FAILED),
         total_events: store.query_one(Query::EventCount).await?.into_count()?,
         total_executions: 0,
     };
@@ -263,7 +264,7 @@ pub(super) async fn children<S: EventStore>(store: &S, instance: &str) -> Result
 pub(super) async fn parent<S: EventStore>(store: &S, instance: &str) -> Result<Option<String>> {
     match member(store, instance).await? {
         Some(row) => living_parent(store, row).await,
-        None => Err(Error::InstanceNotFound(instance.to_owned())),
+        None => Err(Error::instance_not_found(instance)),
     }
 }
 

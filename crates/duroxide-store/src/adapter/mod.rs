@@ -4,11 +4,14 @@
 //! what the store holds.
 
 mod admin;
+mod append;
 mod awaited;
+mod blocked;
 mod closing;
 mod dead_letters;
 mod delete;
 mod duties;
+mod enqueue;
 mod error;
 mod inspect;
 mod kept;
@@ -22,6 +25,7 @@ mod provider;
 mod prune;
 mod read;
 mod rows;
+mod sessions;
 mod snapshot;
 mod submit;
 mod token;

@@ -2,6 +2,7 @@
 
 use duroxide_core::WorkItem;
 use duroxide_core::provider::Incarnation;
+use duroxide_core::provider::rules::Refusal;
 
 use super::error::{Error, Result};
 use super::{awaited, kinds};
@@ -56,10 +57,8 @@ pub(super) fn execution_key(execution: u64) -> String {
 
 /// The number in an execution key.
 pub(super) fn parse_execution_key(key: &str) -> Result<u64> {
-    key.parse().map_err(|_| Error::Undecodable {
-        what: format!("execution key {key}"),
-        reason: "not a number".to_owned(),
-    })
+    key.parse()
+        .map_err(|_| Error::undecodable(format!("execution key {key}"), "not a number"))
 }
 
 /// Scope that lists the direct children of an instance, those of its earlier lives included; see [`is_child`].
@@ -129,10 +128,10 @@ pub(super) fn to_instance(item: &WorkItem, visible: Visible) -> Result<NewMessag
     };
     match item {
         WorkItem::ActivityExecute { .. } => {
-            return Err(Error::WrongKind {
+            return Err(Error::Refused(Refusal::WrongKind {
                 queue: "orchestrator",
                 kind: item.kind_name(),
-            });
+            }));
         }
         WorkItem::TimerFired { .. } => message.label = Some(TIMER.to_owned()),
         WorkItem::CancelInstance { .. } => {
@@ -181,10 +180,10 @@ pub(super) fn to_workers(item: &WorkItem) -> Result<NewMessage> {
         ..
     } = item
     else {
-        return Err(Error::WrongKind {
+        return Err(Error::Refused(Refusal::WrongKind {
             queue: "worker",
             kind: item.kind_name(),
-        });
+        }));
     };
     Ok(NewMessage {
         key: Some(activity_key(*execution_id, *id)),

@@ -3,7 +3,7 @@
 //! A group of messages rests until another one comes or the pause ends; activities come back after a while. Both are
 //! guarded by the row, so that nothing is put to rest after the instance was resumed.
 
-use duroxide_core::provider::Pausing;
+use duroxide_core::provider::{Incarnation, Pausing};
 
 use super::error::{Error, Result};
 use super::names::{self, INSTANCES, TURNS, WORK};
@@ -33,10 +33,7 @@ pub(super) async fn find<S: EventStore>(store: &S, instance: &str) -> Result<Opt
     let Some(bytes) = store.get(INSTANCES, instance).await? else {
         return Ok(None);
     };
-    let row = InstanceRow::read(&bytes).map_err(|reason| Error::Undecodable {
-        what: format!("row of instance {instance}"),
-        reason,
-    })?;
+    let row = read::decode_instance(instance, &bytes)?;
     let current = match row.current.clone() {
         Some(current) => Some(current),
         None => {
@@ -50,6 +47,28 @@ pub(super) async fn find<S: EventStore>(store: &S, instance: &str) -> Result<Opt
         current,
     };
     Ok(Some(found))
+}
+
+/// The same, if it is this life of the id.
+async fn find_life<S: EventStore>(
+    store: &S,
+    instance: &str,
+    life: Option<Incarnation>,
+) -> Result<Option<Found>> {
+    let found = find(store, instance).await?;
+    Ok(found.filter(|found| life.is_none() || found.row.incarnation() == life))
+}
+
+impl Found {
+    /// The row as it was read.
+    pub(super) fn bytes(&self) -> &Vec<u8> {
+        &self.bytes
+    }
+
+    /// Whether the instance has something to do.
+    pub(super) fn is_live(&self) -> bool {
+        self.current.as_ref().is_some_and(ExecutionRow::is_live)
+    }
 }
 
 /// Writes a row if it is still the one that was read.
@@ -81,9 +100,13 @@ pub(super) async fn since<S: EventStore>(store: &S, instance: &str) -> Result<Op
     Ok(find(store, instance).await?.and_then(|it| it.row.paused_at))
 }
 
-pub(super) async fn pause<S: EventStore>(store: &S, instance: &str) -> Result<Pausing> {
+pub(super) async fn pause<S: EventStore>(
+    store: &S,
+    instance: &str,
+    life: Option<Incarnation>,
+) -> Result<Pausing> {
     loop {
-        let Some(found) = find(store, instance).await? else {
+        let Some(found) = find_life(store, instance, life).await? else {
             return Ok(Pausing::NoSuchInstance);
         };
         if !found.current.as_ref().is_some_and(ExecutionRow::is_live) {
@@ -102,9 +125,13 @@ pub(super) async fn pause<S: EventStore>(store: &S, instance: &str) -> Result<Pa
     }
 }
 
-pub(super) async fn resume<S: EventStore>(store: &S, instance: &str) -> Result<Pausing> {
+pub(super) async fn resume<S: EventStore>(
+    store: &S,
+    instance: &str,
+    life: Option<Incarnation>,
+) -> Result<Pausing> {
     loop {
-        let Some(found) = find(store, instance).await? else {
+        let Some(found) = find_life(store, instance, life).await? else {
             return Ok(Pausing::NoSuchInstance);
         };
         let Some(current) = found.current.as_ref().filter(|it| it.is_live()) else {

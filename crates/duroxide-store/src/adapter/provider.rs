@@ -5,23 +5,21 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use duroxide_core::provider::{
-    ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata, InstanceOutcome,
-    InstanceWatch, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
+    BlockedInstance, ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata,
+    InstanceOutcome, InstanceWatch, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
     ScheduledActivityIdentifier, SessionFetchConfig, Submission, Submitted, SystemStats, TagFilter,
     TurnClaim, TurnWrites, WorkClaim,
 };
 use duroxide_core::{Event, WorkItem};
 
 use super::error::{Error, Result};
-use super::names::{INSTANCES, TURNS, WORK};
-use super::rows::InstanceRow;
 use super::token::TurnToken;
-use super::turn::input::Turn;
-use super::{StoreProvider, Watch, closing, ms, names, read, rows, submit, turn, work};
-use crate::atomic::{Batch, Operation};
+use super::turn::input::TurnWritesInput;
+use super::{
+    StoreProvider, Watch, append, blocked, closing, enqueue, ms, read, sessions, submit, turn, work,
+};
+use crate::EventStore;
 use crate::lease::{After, LeaseToken};
-use crate::message::Visible;
-use crate::{EventStore, StoreError};
 
 type Answer<T> = std::result::Result<T, ProviderError>;
 
@@ -35,64 +33,6 @@ fn after(delay: Option<Duration>) -> After {
 }
 
 impl<S: EventStore> StoreProvider<S> {
-    async fn put_on_worker_queue(&self, item: &WorkItem) -> Result<()> {
-        let enqueue = Operation::Enqueue {
-            queue: WORK,
-            message: names::to_workers(item)?,
-        };
-        closing::commit(&*self.store, Batch::of([enqueue])).await?;
-        Ok(())
-    }
-
-    async fn put_on_orchestrator_queue(
-        &self,
-        item: &WorkItem,
-        delay: Option<Duration>,
-    ) -> Result<()> {
-        let visible = delay.map_or(Visible::Now, |delay| Visible::AfterMs(ms(delay)));
-        let enqueue = Operation::Enqueue {
-            queue: TURNS,
-            message: names::to_instance(item, visible)?,
-        };
-        closing::commit(&*self.store, Batch::of([enqueue])).await?;
-        Ok(())
-    }
-
-    async fn append(&self, instance: &str, execution: u64, events: &[Event]) -> Result<()> {
-        if events.iter().any(|event| event.event_id == 0) {
-            return Err(Error::ZeroEventId);
-        }
-        let last = events.iter().map(|event| event.event_id).max();
-        loop {
-            let stored = self.store.get(INSTANCES, instance).await?;
-            let append = turn::append(instance, execution, events)?;
-            let mut batch = Batch {
-                topics: vec![instance.to_owned()],
-                ..Batch::of([append])
-            };
-            // The row says where the history ends, so it goes along.
-            let row = stored
-                .as_deref()
-                .and_then(|row| InstanceRow::read(row).ok());
-            if let Some(mut row) = row.filter(|row| row.execution == execution) {
-                row.last_event = row.last_event.max(last.unwrap_or_default());
-                batch.operations.push(Operation::Put {
-                    scope: INSTANCES.to_owned(),
-                    key: instance.to_owned(),
-                    value: rows::encode(&row)?,
-                });
-            }
-            batch
-                .guards
-                .push(names::unchanged(instance, stored.as_ref()));
-            match closing::commit(&*self.store, batch).await {
-                Err(Error::Store(StoreError::Conflict(_)))
-                    if self.store.get(INSTANCES, instance).await? != stored => {}
-                result => return result.map(drop),
-            }
-        }
-    }
-
     async fn release_turn(&self, lock_token: &str, after: After, forgive: bool) -> Result<()> {
         let TurnToken {
             lease, instance, ..
@@ -147,7 +87,7 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
             metadata,
             cancelled: cancelled_activities,
         };
-        let committed = turn::commit::run(self, Turn::of(lock_token, writes)).await;
+        let committed = turn::commit::run(self, TurnWritesInput::of(lock_token, writes)).await;
         at("ack_orchestration_item", committed)
     }
 
@@ -156,7 +96,7 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
         lock_token: &str,
         writes: TurnWrites,
     ) -> Answer<bool> {
-        let turn = Turn::of(lock_token, writes).holding_queue_messages();
+        let turn = TurnWritesInput::of(lock_token, writes).holding_queue_messages();
         let committed = turn::commit::run(self, turn).await;
         at("ack_holding_queue_messages", committed)?;
         Ok(true)
@@ -188,12 +128,15 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
         execution_id: u64,
         new_events: Vec<Event>,
     ) -> Answer<()> {
-        let appended = self.append(instance, execution_id, &new_events).await;
+        let appended = append::run(&*self.store, instance, execution_id, &new_events).await;
         at("append_with_execution", appended)
     }
 
     async fn enqueue_for_worker(&self, item: WorkItem) -> Answer<()> {
-        at("enqueue_for_worker", self.put_on_worker_queue(&item).await)
+        at(
+            "enqueue_for_worker",
+            enqueue::to_workers(&*self.store, &item).await,
+        )
     }
 
     async fn fetch_work_item(
@@ -225,19 +168,12 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
         extend_for: Duration,
         idle_timeout: Duration,
     ) -> Answer<usize> {
-        let renew = Operation::RenewAffinities {
-            queue: WORK,
-            owners: owner_ids.iter().map(|&owner| owner.to_owned()).collect(),
-            lease_ms: ms(extend_for),
-            idle_ms: ms(idle_timeout),
-        };
-        let renewed = work::count(&*self.store, renew).await;
+        let renewed = sessions::renew(&*self.store, owner_ids, extend_for, idle_timeout).await;
         at("renew_session_lock", renewed)
     }
 
     async fn cleanup_orphaned_sessions(&self, _idle_timeout: Duration) -> Answer<usize> {
-        let sweep = Operation::SweepAffinities { queue: WORK };
-        let swept = work::count(&*self.store, sweep).await;
+        let swept = sessions::sweep(&*self.store).await;
         at("cleanup_orphaned_sessions", swept)
     }
 
@@ -262,7 +198,7 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
         item: WorkItem,
         delay: Option<Duration>,
     ) -> Answer<()> {
-        let enqueued = self.put_on_orchestrator_queue(&item, delay).await;
+        let enqueued = enqueue::to_instance(&*self.store, &item, delay).await;
         at("enqueue_for_orchestrator", enqueued)
     }
 
@@ -360,6 +296,16 @@ impl<S: EventStore + 'static> Provider for StoreProvider<S> {
         let after = After::QuietMs(ms(rest));
         let rested = self.release_turn(lock_token, after, ignore_attempt).await;
         at("rest_orchestration_item", rested).map(|()| true)
+    }
+
+    async fn note_blocked(
+        &self,
+        lock_token: &str,
+        blocked: &BlockedInstance,
+        node: &str,
+    ) -> Answer<bool> {
+        let noted = blocked::note(&*self.store, lock_token, blocked, node).await;
+        at("note_blocked", noted)
     }
 
     async fn dead_letter_work_item(&self, token: &str, reason: &str) -> Answer<bool> {

@@ -1,5 +1,6 @@
 //! Pruning: deleting old executions of an instance, never its current one nor one that runs.
 
+use duroxide_core::provider::rules::Refusal;
 use duroxide_core::provider::{InstanceFilter, PruneOptions, PruneResult};
 
 use super::delete::{self, TRIES};
@@ -42,7 +43,7 @@ pub(super) async fn run<S: EventStore>(
 
 async fn row<S: EventStore>(store: &S, instance: &str) -> Result<Vec<u8>> {
     let row = store.get(INSTANCES, instance).await?;
-    row.ok_or_else(|| Error::InstanceNotFound(instance.to_owned()))
+    row.ok_or_else(|| Error::instance_not_found(instance))
 }
 
 /// Whether two rows are of one life of the instance. The current execution only grows within a life.
@@ -143,7 +144,7 @@ pub(super) async fn bulk<S: EventStore>(
         let pruned = match run(store, &one.id, options).await {
             Ok(pruned) => pruned,
             // Deleted since the list was read.
-            Err(Error::InstanceNotFound(_)) => continue,
+            Err(Error::Refused(Refusal::InstanceNotFound { .. })) => continue,
             Err(error) => return Err(error),
         };
         total.instances_processed += pruned.instances_processed;

@@ -23,10 +23,8 @@ pub(super) async fn instance_row<S: EventStore>(
 }
 
 pub(super) fn decode_instance(instance: &str, bytes: &[u8]) -> Result<InstanceRow> {
-    InstanceRow::read(bytes).map_err(|reason| Error::Undecodable {
-        what: format!("row of instance {instance}"),
-        reason,
-    })
+    InstanceRow::read(bytes)
+        .map_err(|reason| Error::undecodable(format!("row of instance {instance}"), &reason))
 }
 
 pub(super) async fn execution_row<S: EventStore>(

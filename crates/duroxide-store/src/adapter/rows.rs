@@ -1,6 +1,9 @@
 //! What the adapter keeps in entries and dead letters, as JSON. Readers ignore fields they do not know.
 
-use duroxide_core::provider::{DeadLetterOrigin, Incarnation, OutcomeStatus};
+use duroxide_core::provider::rules::Refusal;
+use duroxide_core::provider::{
+    BlockNote, DeadLetterOrigin, ExecutionStatus, Incarnation, OutcomeStatus,
+};
 use duroxide_core::{ErrorDetails, Labels};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -40,6 +43,9 @@ pub(super) struct InstanceRow {
     pub(super) paused_at: Option<u64>,
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub(super) labels: Labels,
+    /// What a node noted that cannot go on with it; the next turn with events removes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) blocked: Option<BlockNote>,
 }
 
 impl InstanceRow {
@@ -101,9 +107,10 @@ pub(super) struct ExecutionRow {
 
 /// Stands for a version that is not known.
 pub(super) const UNKNOWN_VERSION: &str = "unknown";
-pub(super) const RUNNING: &str = "Running";
-pub(super) const CONTINUED: &str = "ContinuedAsNew";
-pub(super) const COMPLETED: &str = "Completed";
+pub(super) const RUNNING: &str = ExecutionStatus::Running.as_str();
+pub(super) const CONTINUED: &str = ExecutionStatus::ContinuedAsNew.as_str();
+pub(super) const COMPLETED: &str = ExecutionStatus::Completed.as_str();
+pub(super) const FAILED: &str = ExecutionStatus::Failed.as_str();
 
 impl ExecutionRow {
     pub(super) fn begun(now_ms: u64) -> Self {
@@ -220,27 +227,20 @@ impl DeadRow {
 }
 
 pub(super) fn encode<T: Serialize>(row: &T) -> Result<Vec<u8>> {
-    serde_json::to_vec(row).map_err(|error| Error::Undecodable {
-        what: std::any::type_name::<T>().to_owned(),
-        reason: error.to_string(),
-    })
+    serde_json::to_vec(row)
+        .map_err(|error| Refusal::unstorable(std::any::type_name::<T>(), &error).into())
 }
 
 fn to_value<T: Serialize>(row: &T) -> Result<serde_json::Value> {
-    serde_json::to_value(row).map_err(|error| Error::Undecodable {
-        what: std::any::type_name::<T>().to_owned(),
-        reason: error.to_string(),
-    })
+    serde_json::to_value(row)
+        .map_err(|error| Refusal::unstorable(std::any::type_name::<T>(), &error).into())
 }
 
 pub(super) fn decode<T: DeserializeOwned>(
     bytes: &[u8],
     what: impl FnOnce() -> String,
 ) -> Result<T> {
-    serde_json::from_slice(bytes).map_err(|error| Error::Undecodable {
-        what: what(),
-        reason: error.to_string(),
-    })
+    serde_json::from_slice(bytes).map_err(|error| Error::undecodable(what(), &error))
 }
 
 #[cfg(test)]

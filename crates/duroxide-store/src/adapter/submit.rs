@@ -1,7 +1,7 @@
 //! Takes a start and its messages under a rule about the id. What has the id is read first; the batch is guarded by
 //! what was read, so what appears or ends in between is noticed and the whole is tried again.
 
-use duroxide_core::provider::{OutcomeStatus, Standing, Step, Submission, Submitted, rules};
+use duroxide_core::provider::{IdState, OutcomeStatus, Step, Submission, Submitted, rules};
 
 use super::error::{Error, Result};
 use super::names::{self, INSTANCES, RUNNING_INSTANCES, TURNS};
@@ -21,13 +21,13 @@ pub(super) async fn run<S: EventStore>(store: &S, submission: &Submission) -> Re
             found,
             guards,
             queued,
-        } = look(store, id).await?;
+        } = look(store, id, submission).await?;
         if is_repeated(store, submission, found, &queued).await? {
             return Ok(Submitted::Started);
         }
         let step = submission.step(found);
         if step == Step::Nothing {
-            if found == Standing::Unknown && !guards_hold(store, guards).await? {
+            if found == IdState::Unknown && !guards_hold(store, guards).await? {
                 // Its first turn was committed between the look at its row and the one at its queue.
                 last = format!("{id} began meanwhile");
                 delete::pause(tried).await;
@@ -38,9 +38,9 @@ pub(super) async fn run<S: EventStore>(store: &S, submission: &Submission) -> Re
         let mut batch = match step {
             Step::Replace => match delete::finished_tree(store, id).await {
                 Ok(Some(batch)) => batch,
-                Ok(None) => return Ok(Submission::answer(Standing::Unfinished, Step::Nothing)),
+                Ok(None) => return Ok(Submission::answer(IdState::Unfinished, Step::Nothing)),
                 // It was deleted since the look.
-                Err(Error::InstanceNotFound(_)) => {
+                Err(Error::Refused(rules::Refusal::InstanceNotFound { .. })) => {
                     last = format!("{id} was deleted meanwhile");
                     delete::pause(tried).await;
                     continue;
@@ -70,7 +70,7 @@ pub(super) async fn run<S: EventStore>(store: &S, submission: &Submission) -> Re
 
 /// What was found under an id.
 struct Look {
-    found: Standing,
+    found: IdState,
     /// They fail the batch if that has changed since.
     guards: Vec<Guard>,
     /// The messages that are queued for it, if that was read.
@@ -78,7 +78,7 @@ struct Look {
 }
 
 impl Look {
-    fn at(found: Standing, guards: Vec<Guard>) -> Self {
+    fn at(found: IdState, guards: Vec<Guard>) -> Self {
         Self {
             found,
             guards,
@@ -100,10 +100,21 @@ async fn guards_hold<S: EventStore>(store: &S, guards: Vec<Guard>) -> Result<boo
     }
 }
 
-async fn look<S: EventStore>(store: &S, id: &str) -> Result<Look> {
+async fn look<S: EventStore>(store: &S, id: &str, submission: &Submission) -> Result<Look> {
     let row = store.get(INSTANCES, id).await?;
     let unchanged = names::unchanged(id, row.as_ref());
     let known = row.as_deref().and_then(|row| InstanceRow::read(row).ok());
+    if submission.life().is_some() {
+        let life = known.as_ref().and_then(InstanceRow::incarnation);
+        let current = known.and_then(|row| row.current);
+        let found = match &current {
+            Some(current) if current.is_live() => IdState::Running,
+            Some(_) => IdState::Ended,
+            None => IdState::Unknown,
+        };
+        // Another life may run, too: the row must stay as it is.
+        return Ok(Look::at(submission.as_found(found, life), vec![unchanged]));
+    }
     if let Some(current) = known.and_then(|row| row.current) {
         let (found, guards) = of_current(id, &current, unchanged);
         return Ok(Look::at(found, guards));
@@ -111,8 +122,8 @@ async fn look<S: EventStore>(store: &S, id: &str) -> Result<Look> {
     // Rows of earlier releases, and histories without a row.
     if let Some(outcome) = read::outcome(store, id).await? {
         let found = match outcome.status {
-            OutcomeStatus::Running => Standing::Running,
-            _ => Standing::Ended,
+            OutcomeStatus::Running => IdState::Running,
+            _ => IdState::Ended,
         };
         return Ok(Look::at(found, vec![unchanged]));
     }
@@ -124,9 +135,9 @@ async fn look<S: EventStore>(store: &S, id: &str) -> Result<Look> {
         is_there,
     };
     let found = if is_there {
-        Standing::Starting
+        IdState::Starting
     } else {
-        Standing::Unknown
+        IdState::Unknown
     };
     Ok(Look {
         found,
@@ -151,14 +162,14 @@ async fn queued<S: EventStore>(store: &S, id: &str) -> Result<Vec<Message>> {
 async fn is_repeated<S: EventStore>(
     store: &S,
     submission: &Submission,
-    found: Standing,
+    found: IdState,
     queued: &[Message],
 ) -> Result<bool> {
     let id = submission.instance();
-    if submission.request().is_none() || found == Standing::Unknown {
+    if submission.request().is_none() || found == IdState::Unknown {
         return Ok(false);
     }
-    if found == Standing::Starting {
+    if found == IdState::Starting {
         let starts = queued.iter().filter(|one| one.role == Role::Lead);
         let mut items = starts.filter_map(|one| rules::work_item_from_json(&one.payload).ok());
         return Ok(items.any(|item| submission.asked_for(&item)));
@@ -170,18 +181,18 @@ async fn is_repeated<S: EventStore>(
     Ok(first.is_some_and(|first| submission.began(&first)))
 }
 
-fn of_current(id: &str, current: &ExecutionRow, unchanged: Guard) -> (Standing, Vec<Guard>) {
+fn of_current(id: &str, current: &ExecutionRow, unchanged: Guard) -> (IdState, Vec<Guard>) {
     if current.status == RUNNING {
         // Its row changes with every turn; that it runs does not.
         let runs = Guard::Present {
             scope: RUNNING_INSTANCES.to_owned(),
             key: id.to_owned(),
         };
-        return (Standing::Running, vec![runs]);
+        return (IdState::Running, vec![runs]);
     }
     if current.is_live() {
-        (Standing::Running, vec![unchanged])
+        (IdState::Running, vec![unchanged])
     } else {
-        (Standing::Ended, vec![unchanged])
+        (IdState::Ended, vec![unchanged])
     }
 }

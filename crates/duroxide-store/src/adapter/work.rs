@@ -1,6 +1,7 @@
 //! Activities: claim, complete, renew, give back.
 
 use duroxide_core::WorkItem;
+use duroxide_core::provider::rules::Refusal;
 use duroxide_core::provider::{
     ClaimedWork, DeadLetterOrigin, ScheduledActivityIdentifier, TagFilter, WorkClaim,
 };
@@ -158,10 +159,10 @@ pub(super) async fn ack<S: EventStore>(
             item,
             WorkItem::ActivityCompleted { .. } | WorkItem::ActivityFailed { .. }
         ) {
-            return Err(Error::WrongKind {
+            return Err(Error::Refused(Refusal::WrongKind {
                 queue: "orchestrator",
                 kind: item.kind_name(),
-            });
+            }));
         }
         batch.operations.push(Operation::Enqueue {
             queue: TURNS,
@@ -228,8 +229,7 @@ pub(super) async fn last_heartbeat<S: EventStore>(
     let said = store.get(&scope, &key).await?;
     said.map(String::from_utf8).transpose().map_err(|error| {
         let what = format!("heartbeat {key} of {}", call.instance);
-        let reason = error.to_string();
-        Error::Undecodable { what, reason }
+        Error::undecodable(what, &error)
     })
 }
 
@@ -262,10 +262,4 @@ pub(super) async fn claimed<S: EventStore>(
     let queued = queued.await?.into_messages()?;
     let message = queued.first();
     Ok(message.is_none_or(|message| message.attempts > 0))
-}
-
-pub(super) async fn count<S: EventStore>(store: &S, operation: Operation) -> Result<usize> {
-    let counts = store.commit(Batch::of([operation])).await?;
-    let count = counts.first().copied().unwrap_or_default();
-    Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }

@@ -58,7 +58,7 @@ pub enum Durability {
 /// How to open a [`RedbStore`].
 #[derive(Debug, Clone)]
 pub struct RedbOptions {
-    /// What an acknowledged write survives.
+    /// Failures that an acknowledged write survives.
     pub durability: Durability,
     /// The store's clock.
     pub clock: StoreClock,

@@ -73,9 +73,8 @@ pub(in crate::adapter) async fn held<S: EventStore>(
     let limit = limit.max(1) as usize;
     let after = match after {
         None => None,
-        Some(text) => Some(Position::parse(text).ok_or_else(|| Error::Undecodable {
-            what: format!("the position `{text}`"),
-            reason: "no page returned it".to_owned(),
+        Some(text) => Some(Position::parse(text).ok_or_else(|| {
+            Error::undecodable(format!("the position `{text}`"), "no page returned it")
         })?),
     };
     let (place, number) = match after {

@@ -9,7 +9,8 @@ use super::message::{self, Read};
 use crate::EventStore;
 use crate::adapter::error::{Error, Result};
 use crate::adapter::names::{self, DEAD, INSTANCES, TURNS, WORK};
-use crate::adapter::rows::{self, ExecutionRow, InstanceRow, KvRow, UNKNOWN_VERSION};
+use crate::adapter::read;
+use crate::adapter::rows::{self, ExecutionRow, KvRow, UNKNOWN_VERSION};
 use crate::atomic::{Answer, Query};
 use crate::error::StoreError;
 use crate::message::Queue;
@@ -137,10 +138,7 @@ fn execution(executions: &mut Vec<ExecutionRecord>, number: u64) -> &mut Executi
 }
 
 fn record(instance: &str, bytes: &[u8]) -> Result<InstanceRecord> {
-    let row = InstanceRow::read(bytes).map_err(|reason| Error::Undecodable {
-        what: format!("row of instance {instance}"),
-        reason,
-    })?;
+    let row = read::decode_instance(instance, bytes)?;
     Ok(InstanceRecord {
         name: row.name,
         version: Some(row.version).filter(|version| version != UNKNOWN_VERSION),
@@ -189,9 +187,8 @@ fn key_values(instance: &str, entries: Vec<Entry>) -> Result<Vec<KeyValueRecord>
 
 fn heartbeats(instance: &str, entries: Vec<Entry>) -> Result<Vec<HeartbeatRecord>> {
     let record = |entry: Entry| {
-        let bad = |reason: &str| Error::Undecodable {
-            what: format!("heartbeat {} of {instance}", entry.key),
-            reason: reason.to_owned(),
+        let bad = |reason: &str| {
+            Error::undecodable(format!("heartbeat {} of {instance}", entry.key), reason)
         };
         let (execution, call) = entry.key.split_once('/').ok_or_else(|| bad("no call"))?;
         Ok(HeartbeatRecord {

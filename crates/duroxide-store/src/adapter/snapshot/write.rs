@@ -221,6 +221,7 @@ fn write_record(
         key_values: !snapshot.key_values.is_empty() || !snapshot.key_value_changes.is_empty(),
         paused_at: record.paused_at_ms,
         labels: record.labels.clone(),
+        blocked: None,
     };
     operations.push(Operation::Put {
         scope: INSTANCES.to_owned(),

@@ -10,8 +10,8 @@ use duroxide_core::provider::{
 };
 use tokio::time::Instant;
 
-use super::away::{self, Away};
 use super::open::{self, Sorted};
+use super::unclaimable::{self, Unclaimable};
 use super::{load, resolve};
 use crate::EventStore;
 use crate::adapter::error::Result;
@@ -36,7 +36,7 @@ pub(in crate::adapter) async fn run<S: EventStore>(
             Ok(turns) => return Ok(turns),
             Err(error) => {
                 // An error means that no lease is held. What cannot be given back now lapses by itself.
-                away::give_back(&*provider.store, leases).await;
+                unclaimable::give_back(&*provider.store, leases).await;
                 return Err(error);
             }
         }
@@ -68,34 +68,34 @@ async fn prepare<S: EventStore>(
     claimed: Vec<Claimed>,
 ) -> Result<Vec<ClaimedTurn>> {
     let store = &*provider.store;
-    let mut away: Vec<Away> = Vec::new();
+    let mut unclaimable: Vec<Unclaimable> = Vec::new();
     let mut opened = Vec::with_capacity(claimed.len());
     let mut nameless = Vec::new();
     for one in claimed {
-        if let Some(held_back) = away::hold_back(&one) {
-            away.push(held_back);
+        if let Some(held_back) = unclaimable::hold_back(&one) {
+            unclaimable.push(held_back);
             continue;
         }
         match open::sort(one)? {
             Sorted::Opened(open) => opened.push(open),
             Sorted::Nameless(one) => nameless.push(one),
-            Sorted::Broken(broken) => away.push(broken),
+            Sorted::Broken(broken) => unclaimable.push(broken),
         }
     }
     let mut turns = load::run(provider, ask.cached.as_deref(), opened).await?;
     let resolved = resolve::run(provider, nameless).await?;
     turns.extend(resolved.turns);
     for orphan in &resolved.orphans {
-        away.push(away::orphan(
+        unclaimable.push(unclaimable::orphan(
             store.now_ms(),
             provider.unknown_instance_grace,
             &orphan.claimed,
         )?);
     }
-    match away::put(store, away).await {
-        // What is ready is not held up by what could not be put away; that comes again.
+    match unclaimable::put(store, unclaimable).await {
+        // What is ready is not held up by what cannot be handed out; that comes again.
         Err(error) if !turns.is_empty() => {
-            tracing::warn!(target: "duroxide::providers::store", %error, "messages could not be put away");
+            tracing::warn!(target: "duroxide::providers::store", %error, "messages could not be dead-lettered or held back");
         }
         result => result?,
     }

@@ -4,7 +4,7 @@
 use duroxide_core::INITIAL_EXECUTION_ID;
 use duroxide_core::defect::Defect;
 
-use super::input::{Before, Turn};
+use super::input::{Before, TurnWritesInput};
 use super::{kv, load, plan};
 use crate::adapter::error::{Error, Result};
 use crate::adapter::kept::Seen;
@@ -16,7 +16,7 @@ use crate::{EventStore, StoreError};
 
 pub(in crate::adapter) async fn run<S: EventStore>(
     provider: &StoreProvider<S>,
-    turn: Turn<'_>,
+    turn: TurnWritesInput<'_>,
 ) -> Result<()> {
     let token = TurnToken::parse(turn.lock_token)?;
     let store = &*provider.store;
@@ -35,11 +35,11 @@ pub(in crate::adapter) async fn run<S: EventStore>(
 async fn write<S: EventStore>(
     store: &S,
     token: &TurnToken<'_>,
-    turn: &Turn<'_>,
+    turn: &TurnWritesInput<'_>,
     mut before: Before,
 ) -> Result<()> {
     if turn.history.iter().any(|event| event.event_id == 0) {
-        return Err(Error::ZeroEventId);
+        return Err(Error::event_without_id(token.instance));
     }
     let mut guards = vec![Guard::Lease(token.lease.clone())];
     if Defect::UnfencedCommit.is_on() {
@@ -57,7 +57,7 @@ async fn write<S: EventStore>(
 }
 
 /// What the claim saw, if that is all the turn needs to know.
-fn known(token: &TurnToken<'_>, turn: &Turn<'_>, seen: Seen) -> Option<Before> {
+fn known(token: &TurnToken<'_>, turn: &TurnWritesInput<'_>, seen: Seen) -> Option<Before> {
     match seen {
         Seen::Unborn => (turn.execution == INITIAL_EXECUTION_ID).then(|| Before {
             guard: Some(names::unchanged(token.instance, None)),
@@ -83,7 +83,11 @@ fn known(token: &TurnToken<'_>, turn: &Turn<'_>, seen: Seen) -> Option<Before> {
     }
 }
 
-async fn read<S: EventStore>(store: &S, token: &TurnToken<'_>, turn: &Turn<'_>) -> Result<Before> {
+async fn read<S: EventStore>(
+    store: &S,
+    token: &TurnToken<'_>,
+    turn: &TurnWritesInput<'_>,
+) -> Result<Before> {
     let instance = token.instance;
     let mut queries = vec![
         Query::Lease {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use duroxide_core::provider::DeadLetterOrigin;
+use duroxide_core::provider::rules::Refusal;
 
 use crate::EventStore;
 use crate::adapter::error::{Error, Result};
@@ -26,7 +27,7 @@ pub(in crate::adapter) async fn run<S: EventStore>(
     let Some(held) = held.filter(|held| held.valid && held.group == instance) else {
         return Err(Error::InvalidToken(format!("lease {lease} is lost")));
     };
-    let chosen = ids_at(&held.claimed, positions)?;
+    let chosen = ids_at(instance, &held.claimed, positions)?;
     let by_id = Query::MessagesById {
         queue: TURNS,
         ids: chosen.iter().copied().collect(),
@@ -52,15 +53,17 @@ pub(in crate::adapter) async fn run<S: EventStore>(
 }
 
 /// The numbers of the messages at these positions, each once.
-fn ids_at(claimed: &[u64], positions: &[usize]) -> Result<BTreeSet<u64>> {
+fn ids_at(instance: &str, claimed: &[u64], positions: &[usize]) -> Result<BTreeSet<u64>> {
     let id_at = |position: &usize| {
         claimed
             .get(*position)
             .copied()
-            .ok_or(Error::NoSuchPosition {
+            .ok_or_else(|| Refusal::NoSuchPosition {
+                instance: instance.to_owned(),
                 position: *position,
                 size: claimed.len(),
             })
+            .map_err(Error::from)
     };
     positions.iter().map(id_at).collect()
 }

@@ -9,7 +9,7 @@ use crate::atomic::Guard;
 
 /// Everything one turn writes: committed together or not at all.
 #[derive(Debug)]
-pub(in crate::adapter) struct Turn<'a> {
+pub(in crate::adapter) struct TurnWritesInput<'a> {
     pub(in crate::adapter) lock_token: &'a str,
     pub(in crate::adapter) execution: u64,
     pub(in crate::adapter) history: Vec<Event>,
@@ -31,7 +31,7 @@ pub(super) struct Before {
     pub(super) guard: Option<Guard>,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> TurnWritesInput<'a> {
     pub(in crate::adapter) fn of(lock_token: &'a str, writes: TurnWrites) -> Self {
         Self {
             lock_token,
@@ -52,7 +52,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-impl Turn<'_> {
+impl TurnWritesInput<'_> {
     /// Whether the turn ends its execution.
     pub(super) fn ends(&self) -> bool {
         let status = self.metadata.status.as_deref();

@@ -1,6 +1,5 @@
 //! Turns: claim an instance with its messages, load what the turn needs, commit what it decided.
 
-mod away;
 pub(super) mod claim;
 pub(super) mod commit;
 pub(super) mod dead_letter;
@@ -10,5 +9,6 @@ mod load;
 mod open;
 mod plan;
 mod resolve;
+mod unclaimable;
 
 pub(super) use plan::{append, labels};

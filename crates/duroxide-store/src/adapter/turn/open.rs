@@ -4,7 +4,7 @@ use duroxide_core::defect::Defect;
 use duroxide_core::provider::{DeadLetterOrigin, Incarnation};
 use duroxide_core::{INITIAL_EXECUTION_ID, WorkItem};
 
-use super::away::Away;
+use super::unclaimable::Unclaimable;
 use crate::adapter::dead_letters;
 use crate::adapter::error::Result;
 use crate::adapter::names::TURNS;
@@ -19,12 +19,12 @@ use crate::message::{Claimed, Message};
 pub(super) struct Opened {
     pub(super) claimed: Claimed,
     pub(super) items: Vec<WorkItem>,
-    pub(super) known: Known,
+    pub(super) known: InstanceIdentity,
 }
 
 /// Who an instance is.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct InstanceIdentity {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) execution: u64,
@@ -36,7 +36,7 @@ pub(super) struct Known {
     pub(super) error: Option<String>,
 }
 
-impl Known {
+impl InstanceIdentity {
     pub(super) fn new(name: String, version: String, execution: u64) -> Self {
         Self {
             name,
@@ -116,7 +116,7 @@ pub(super) enum Sorted {
     /// Its messages decode, and it has no row.
     Nameless(Nameless),
     /// Messages that must go; the rest comes with the next claim.
-    Broken(Away),
+    Broken(Unclaimable),
 }
 
 /// Messages of an instance without a row.
@@ -156,7 +156,7 @@ pub(super) fn sort(claimed: Claimed) -> Result<Sorted> {
     Ok(match row {
         None => Sorted::Nameless(Nameless { claimed, items }),
         Some(row) => Sorted::Opened(Opened {
-            known: Known::of_row(row, &claimed.group),
+            known: InstanceIdentity::of_row(row, &claimed.group),
             claimed,
             items,
         }),
@@ -201,7 +201,7 @@ type Broken<'m> = (&'m Message, String, Option<Operation>);
 ///
 /// The release is the fence of the batch: it fails once another holder has taken the lease over, but not because the
 /// lease has lapsed. A caller that asks for very short leases could otherwise claim the same messages for ever.
-fn dead_letter(claimed: &Claimed, broken: Vec<Broken<'_>>) -> Result<Away> {
+fn dead_letter(claimed: &Claimed, broken: Vec<Broken<'_>>) -> Result<Unclaimable> {
     let mut operations = vec![Operation::Release {
         lease: claimed.token.clone(),
         after: After::Now,
@@ -219,7 +219,7 @@ fn dead_letter(claimed: &Claimed, broken: Vec<Broken<'_>>) -> Result<Away> {
         operations.push(dead_letters::keep(&TURNS, message, &reason, origin)?);
         operations.extend(instead);
     }
-    Ok(Away {
+    Ok(Unclaimable {
         lease: claimed.token.clone(),
         guard: None,
         operations,

@@ -6,7 +6,7 @@ use duroxide_core::provider::{Incarnation, OutcomeStatus, rules};
 use duroxide_core::{Event, WorkItem, label_changes};
 use semver::Version;
 
-use super::input::{Before, Turn};
+use super::input::{Before, TurnWritesInput};
 use super::kv;
 use crate::adapter::error::Result;
 use crate::adapter::kinds;
@@ -19,7 +19,7 @@ use crate::record::Record;
 
 pub(super) fn run(
     token: &TurnToken<'_>,
-    turn: &Turn<'_>,
+    turn: &TurnWritesInput<'_>,
     before: Before,
     now_ms: u64,
 ) -> Result<Vec<Operation>> {
@@ -160,7 +160,7 @@ pub(in crate::adapter) fn labels(execution: &ExecutionRow) -> (Option<String>, O
 }
 
 fn execution_row(
-    turn: &Turn<'_>,
+    turn: &TurnWritesInput<'_>,
     before: Option<ExecutionRow>,
     now_ms: u64,
 ) -> Result<ExecutionRow> {
@@ -191,7 +191,7 @@ fn execution_row(
 struct InstanceWriter<'w> {
     instance: &'w str,
     incarnations: Incarnations<'w>,
-    turn: &'w Turn<'w>,
+    turn: &'w TurnWritesInput<'w>,
     now_ms: u64,
     operations: &'w mut Vec<Operation>,
 }
@@ -215,6 +215,9 @@ impl InstanceWriter<'_> {
         }
         row.incarnation = self.incarnations.own.map(Incarnation::to_stored);
         row.updated_at = self.now_ms;
+        if !self.turn.history.is_empty() {
+            row.blocked = None;
+        }
         row.key_values |= self.turn.history.iter().any(kv::touches);
         self.set_status(&mut row);
         for change in label_changes(&self.turn.history) {
@@ -312,7 +315,7 @@ pub(in crate::adapter) fn append(
 }
 
 /// Whether the turn that cancels this activity also schedules it. Only a defect that is put back asks.
-fn defective_order(turn: &Turn<'_>, activity: u64) -> bool {
+fn defective_order(turn: &TurnWritesInput<'_>, activity: u64) -> bool {
     let is_it =
         |item: &WorkItem| matches!(item, WorkItem::ActivityExecute { id, .. } if *id == activity);
     turn.to_workers.iter().any(is_it)
@@ -322,7 +325,7 @@ fn defective_order(turn: &Turn<'_>, activity: u64) -> bool {
 fn send(
     instance: &str,
     incarnations: Incarnations<'_>,
-    turn: &Turn<'_>,
+    turn: &TurnWritesInput<'_>,
     operations: &mut Vec<Operation>,
 ) -> Result<()> {
     for item in &turn.to_workers {

@@ -5,7 +5,7 @@ use duroxide_core::provider::ClaimedTurn;
 use duroxide_core::{Event, INITIAL_EXECUTION_ID, WorkItem};
 
 use super::load::{self, Content};
-use super::open::{Known, Nameless, Opened};
+use super::open::{InstanceIdentity, Nameless, Opened};
 use crate::EventStore;
 use crate::adapter::error::Result;
 use crate::adapter::kept::Seen;
@@ -51,7 +51,7 @@ pub(super) async fn run<S: EventStore>(
             None => INITIAL_EXECUTION_ID,
         };
         if execution != INITIAL_EXECUTION_ID {
-            older.push(one.opened(Known::nameless(execution)));
+            older.push(one.opened(InstanceIdentity::nameless(execution)));
             continue;
         }
         match one.known(&content, execution) {
@@ -79,8 +79,8 @@ pub(super) async fn run<S: EventStore>(
 fn unreadable(one: Nameless, reason: String) -> ClaimedTurn {
     let known = one
         .started()
-        .unwrap_or_else(|| Known::nameless(INITIAL_EXECUTION_ID));
-    let known = Known {
+        .unwrap_or_else(|| InstanceIdentity::nameless(INITIAL_EXECUTION_ID));
+    let known = InstanceIdentity {
         error: Some(reason),
         ..known
     };
@@ -113,7 +113,7 @@ impl Nameless {
         ]
     }
 
-    fn known(&self, content: &Content, execution: u64) -> Option<Known> {
+    fn known(&self, content: &Content, execution: u64) -> Option<InstanceIdentity> {
         if content.is_empty() {
             return self.started();
         }
@@ -122,13 +122,15 @@ impl Nameless {
             .ok()
             .and_then(|events| events.iter().find_map(Event::started_handler));
         Some(match handler {
-            Some((name, version)) => Known::new(name, version, execution),
-            None => self.started().unwrap_or_else(|| Known::nameless(execution)),
+            Some((name, version)) => InstanceIdentity::new(name, version, execution),
+            None => self
+                .started()
+                .unwrap_or_else(|| InstanceIdentity::nameless(execution)),
         })
     }
 
     /// Who the instance will be, by a start among its messages.
-    fn started(&self) -> Option<Known> {
+    fn started(&self) -> Option<InstanceIdentity> {
         self.items.iter().find_map(|item| match item {
             WorkItem::StartOrchestration {
                 orchestration,
@@ -139,7 +141,7 @@ impl Nameless {
                 orchestration,
                 version,
                 ..
-            } => Some(Known::new(
+            } => Some(InstanceIdentity::new(
                 orchestration.clone(),
                 version.clone().unwrap_or_else(|| "unknown".to_owned()),
                 INITIAL_EXECUTION_ID,
@@ -148,7 +150,7 @@ impl Nameless {
         })
     }
 
-    fn opened(self, known: Known) -> Opened {
+    fn opened(self, known: InstanceIdentity) -> Opened {
         Opened {
             claimed: self.claimed,
             items: self.items,

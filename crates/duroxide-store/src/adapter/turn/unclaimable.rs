@@ -1,4 +1,5 @@
-//! What a claim dead-letters: messages that do not decode, and messages for an unknown instance.
+//! What a claim found and cannot hand out: messages that do not decode, and messages for an unknown instance, which are
+//! dead-lettered; messages of a paused instance, which are held back.
 //!
 //! A start may still be in flight, so messages for an unknown instance wait for a grace period, or for a start that is
 //! stored and not due yet; what is older goes to the dead letters.
@@ -13,17 +14,17 @@ use crate::lease::{After, LeaseToken};
 use crate::message::{Claimed, LAST_MS, Role, later_ms};
 use crate::{EventStore, StoreError};
 
-/// The writes that end one lease and put its messages away. They begin with the release of the lease, which fences
-/// them.
+/// The writes that end one lease, and dead-letter its messages or hold them back. They begin with the release of the
+/// lease, which fences them.
 #[derive(Debug)]
-pub(super) struct Away {
+pub(super) struct Unclaimable {
     pub(super) lease: LeaseToken,
     /// What must hold; if it does not, the lease is given back and the messages come again.
     pub(super) guard: Option<Guard>,
     pub(super) operations: Vec<Operation>,
 }
 
-impl Away {
+impl Unclaimable {
     fn batch(&self) -> Batch {
         let batch = Batch::of(self.operations.iter().cloned());
         match &self.guard {
@@ -35,12 +36,12 @@ impl Away {
 
 /// Writes all of them in one step. A lease that was taken over, or a guard that does not hold, costs the others
 /// nothing.
-pub(super) async fn put<S: EventStore>(store: &S, away: Vec<Away>) -> Result<()> {
-    if away.is_empty() {
+pub(super) async fn put<S: EventStore>(store: &S, unclaimable: Vec<Unclaimable>) -> Result<()> {
+    if unclaimable.is_empty() {
         return Ok(());
     }
     let mut all = Batch::default();
-    for one in away.iter().map(Away::batch) {
+    for one in unclaimable.iter().map(Unclaimable::batch) {
         all.guards.extend(one.guards);
         all.operations.extend(one.operations);
     }
@@ -48,12 +49,16 @@ pub(super) async fn put<S: EventStore>(store: &S, away: Vec<Away>) -> Result<()>
         Err(Error::Store(StoreError::LeaseLost(_) | StoreError::Conflict(_))) => {}
         result => {
             if result.is_err() {
-                give_back(store, away.into_iter().map(|one| one.lease).collect()).await;
+                give_back(
+                    store,
+                    unclaimable.into_iter().map(|one| one.lease).collect(),
+                )
+                .await;
             }
             return unless_lost(result);
         }
     }
-    for one in away {
+    for one in unclaimable {
         match closing::commit(store, one.batch()).await {
             Err(Error::Store(StoreError::Conflict(_))) => give_back(store, vec![one.lease]).await,
             result => unless_lost(result)?,
@@ -80,7 +85,7 @@ pub(super) async fn give_back<S: EventStore>(store: &S, leases: Vec<LeaseToken>)
 
 /// How a claimed group goes back because its instance is paused; `None` if it is not, or is to be terminated. The group
 /// rests until another message comes or the pause ends; the guard sees to it that the pause has not ended already.
-pub(super) fn hold_back(claimed: &Claimed) -> Option<Away> {
+pub(super) fn hold_back(claimed: &Claimed) -> Option<Unclaimable> {
     let row = rows::paused(claimed.attached.as_ref())?;
     let mut messages = claimed.messages.iter();
     if messages.any(|message| message.role == Role::UrgentAlarm) {
@@ -91,7 +96,7 @@ pub(super) fn hold_back(claimed: &Claimed) -> Option<Away> {
         after: After::QuietMs(LAST_MS),
         forgive: true,
     };
-    Some(Away {
+    Some(Unclaimable {
         lease: claimed.token.clone(),
         guard: Some(names::unchanged(&claimed.group, Some(row))),
         operations: vec![release],
@@ -99,7 +104,7 @@ pub(super) fn hold_back(claimed: &Claimed) -> Option<Away> {
 }
 
 /// Lets the messages of an unknown instance rest until a start comes, and keeps those that waited too long.
-pub(super) fn orphan(now_ms: u64, grace: Duration, claimed: &Claimed) -> Result<Away> {
+pub(super) fn orphan(now_ms: u64, grace: Duration, claimed: &Claimed) -> Result<Unclaimable> {
     let grace_ms = crate::adapter::ms(grace);
     let ends_at = |enqueued_at| later_ms(enqueued_at, grace_ms);
     let (old, young): (Vec<_>, Vec<_>) = claimed
@@ -131,7 +136,7 @@ pub(super) fn orphan(now_ms: u64, grace: Duration, claimed: &Claimed) -> Result<
         let origin = dead_letters::stamped(message);
         operations.push(dead_letters::keep(&TURNS, message, reason, origin)?);
     }
-    Ok(Away {
+    Ok(Unclaimable {
         lease: claimed.token.clone(),
         guard,
         operations,
