@@ -53,7 +53,7 @@ BEGIN
     -- is ours, and so is the lane. That is rare, and looking for it is cheaper than putting it right.
     IF NOT EXISTS (
         SELECT 1 FROM unnest(p_instance, p_begins) AS n (instance_id, begins)
-        JOIN inboxes AS b ON b.instance_id = n.instance_id AND b.instance_id = ANY (p_instance)
+        JOIN inboxes AS b ON b.instance_id = ANY (ARRAY[n.instance_id])
         LEFT JOIN instances AS i ON i.instance_id = n.instance_id
         WHERE CASE WHEN i.instance_id IS NULL THEN b.lane <> coalesce(n.begins, '')
                    ELSE b.lane <> i.lane AND (i.lane <> 'between' OR b.lane = 'paused') END) THEN
@@ -72,7 +72,7 @@ BEGIN
         ready_at = CASE WHEN b.lane = 'paused' THEN first_due(b.instance_id, v_now, p_instance, p_due, p_delay) ELSE b.ready_at END
     FROM (SELECT n.instance_id, min(n.begins) AS begins FROM unnest(p_instance, p_begins) AS n (instance_id, begins)
           GROUP BY n.instance_id) AS m
-    WHERE b.instance_id = m.instance_id AND b.instance_id = ANY (p_instance) AND b.lane <> coalesce(m.begins, '')
+    WHERE b.instance_id = ANY (ARRAY[m.instance_id]) AND b.lane <> coalesce(m.begins, '')
       AND (SELECT true FROM instances AS i WHERE i.instance_id = b.instance_id) IS NULL
       AND (SELECT true FROM orchestrator_queue AS q WHERE q.instance_id = b.instance_id LIMIT 1) IS NULL;
 END $$;
@@ -83,7 +83,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT p_item LIKE '%"reason":"duroxide:terminate:%' OR p_item LIKE '%"reason":"duroxide:parent:%duroxide:terminate:%'
 $$;
 
--- Messages whose inboxes are open. Tells the places of those that begin an instance that does not exist yet.
+-- Messages whose inboxes are open. Returns the places of those that begin an instance that does not exist yet.
 CREATE FUNCTION enqueue_messages(p_expected bigint, p_instance text[], p_kind text[], p_item text[], p_due bigint[],
     p_delay bigint[], p_begins text[], p_execution bigint[], p_operation bigint[], p_sender bigint[])
 RETURNS TABLE (place integer)
@@ -104,7 +104,7 @@ BEGIN
         UPDATE inboxes AS b SET lane = m.begins
         FROM unnest(p_instance, p_kind, p_begins) AS m (instance_id, kind, begins)
         JOIN instances AS i ON i.instance_id = m.instance_id AND i.lane = 'between'
-        WHERE m.kind = 'ContinueAsNew' AND b.instance_id = m.instance_id AND b.instance_id = ANY (p_instance)
+        WHERE m.kind = 'ContinueAsNew' AND b.instance_id = ANY (ARRAY[m.instance_id])
           AND b.lane <> m.begins;
     END IF;
     -- No code is asked before an instance is terminated, so no node with the code is waited for.
@@ -114,14 +114,15 @@ BEGIN
         FROM (SELECT m.instance_id, bool_or(terminates(m.item)) AS terminates
               FROM unnest(p_instance, p_kind, p_item) AS m (instance_id, kind, item)
               WHERE m.kind = 'CancelInstance' GROUP BY m.instance_id) AS m
-        WHERE b.instance_id = m.instance_id AND b.instance_id = ANY (p_instance) AND (m.terminates OR b.cancel_at IS NULL);
+        WHERE b.instance_id = ANY (ARRAY[m.instance_id]) AND (m.terminates OR b.cancel_at IS NULL);
     END IF;
     RETURN QUERY SELECT m.n::integer FROM unnest(p_instance, p_kind) WITH ORDINALITY AS m (instance_id, kind, n)
         WHERE m.kind = 'StartOrchestration'
           AND NOT EXISTS (SELECT 1 FROM instances AS i WHERE i.instance_id = m.instance_id);
 END $$;
 
--- Activities. One with a token is leased from the beginning, for `p_lock` milliseconds, to a worker that waits. Tells the numbers of those.
+-- Activities. One with a token is leased from the beginning, for `p_lock` milliseconds, to a worker that waits; that of a paused instance
+-- (0011) waits in a lane that no claim looks into. Returns the numbers of those that are leased.
 CREATE FUNCTION enqueue_work(p_expected bigint, p_instance text[], p_execution bigint[], p_activity bigint[], p_name text[],
     p_item text[], p_session text[], p_tag text[], p_lane text[], p_token uuid[] DEFAULT NULL, p_lock bigint[] DEFAULT NULL)
 RETURNS bigint[]
@@ -136,10 +137,10 @@ BEGIN
         INSERT INTO worker_queue (instance_id, execution_id, activity_id, name, work_item, session_id, tag, lane, visible_at,
             created_at, incarnation, lock_token, locked_until, attempt_count)
         SELECT w.instance_id, w.execution_id, w.activity_id, w.name, w.item, w.session_id, w.tag,
-            w.lane, v_now, v_now, i.incarnation,
-            w.token,
-            CASE WHEN w.token IS NOT NULL THEN v_leased + w.lock_ms ELSE 0 END,
-            CASE WHEN w.token IS NOT NULL THEN 1 ELSE 0 END
+            CASE WHEN i.paused_at IS NULL THEN w.lane ELSE 'paused ' || w.lane END, v_now, v_now, i.incarnation,
+            CASE WHEN i.paused_at IS NULL THEN w.token END,
+            CASE WHEN w.token IS NOT NULL AND i.paused_at IS NULL THEN v_leased + w.lock_ms ELSE 0 END,
+            CASE WHEN w.token IS NOT NULL AND i.paused_at IS NULL THEN 1 ELSE 0 END
         FROM unnest(p_instance, p_execution, p_activity, p_name, p_item, p_session, p_tag, p_lane, p_token, p_lock) WITH ORDINALITY
             AS w (instance_id, execution_id, activity_id, name, item, session_id, tag, lane, token, lock_ms, n)
         LEFT JOIN instances AS i ON i.instance_id = w.instance_id

@@ -33,9 +33,9 @@ BEGIN
     DELETE FROM kv_delta AS d WHERE d.instance_id = ANY (p_instance);
 END $$;
 
--- Rows of the queues are looked up by `= ANY` beside the join that says the same, here and in all functions that come later. The
--- tables are nearly empty whenever they are analyzed, and without it PostgreSQL thinks that walking an index from end to end, past all
--- that cannot be vacuumed, is as cheap as looking the rows up.
+-- Rows of the queues are joined by `= ANY (ARRAY[key])`, here and in all functions that come later. The tables are nearly empty
+-- whenever they are analyzed, and with a plain `= key` PostgreSQL thinks that walking an index from end to end, past all that cannot be
+-- vacuumed, is as cheap as looking the rows up. This condition gives it no order to walk in: it can only be looked up, row by row.
 
 -- Turns are committed, many at once. Every turn is fenced by its own lease: if one of them lost it, nothing is written and the rows
 -- say which; the caller leaves those out and comes again. The inboxes are locked and open already.
@@ -45,7 +45,7 @@ CREATE FUNCTION commit_turns(
     -- One element for each turn. `c_custom`: 0 no custom status, 1 one that clears it, 2 one that sets it. `c_loud`: the turn says
     -- something about its execution beyond that it runs.
     c_instance text[], c_token uuid[], c_execution bigint[], c_name text[], c_version text[], c_parent text[], c_lane text[],
-    c_life bigint[], c_status text[], c_output text[], c_pinned text[], c_custom integer[], c_custom_status text[],
+    c_incarnation bigint[], c_status text[], c_output text[], c_pinned text[], c_custom integer[], c_custom_status text[],
     -- `c_holds`: queue messages are held back until the next commit.
     c_loud boolean[], c_ends boolean[], c_holds boolean[],
     e_instance text[], e_execution bigint[], e_id bigint[], e_type text[], e_data text[],
@@ -57,6 +57,8 @@ CREATE FUNCTION commit_turns(
     m_operation bigint[], m_parent text[], m_notice boolean[],
     -- `k_op`: 0 set, 1 clear, 2 clear all.
     k_instance text[], k_op integer[], k_key text[], k_value text[], k_at bigint[],
+    -- Each label of an instance once, without a value if it goes; and what an instance that begins has for people who look at it.
+    l_instance text[], l_key text[], l_value text[], n_instance text[], n_memo text[],
     x_instance text[], x_execution bigint[], x_activity bigint[],
     -- Instances among those of the turns that are sent something later in this transaction: their inboxes stay.
     p_fed text[],
@@ -69,7 +71,7 @@ LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = o
 DECLARE
     v_now bigint := now_ms(p_expected);
     v_child text[];
-    v_parent_life bigint[];
+    v_parent_incarnation bigint[];
     v_ended text[];
     v_merged text[];
     v_later text[];
@@ -83,7 +85,7 @@ DECLARE
 BEGIN
     RETURN QUERY SELECT c.n::integer, CASE WHEN b.lock_token = c.token THEN 'expired' ELSE 'unknown' END, NULL::text, NULL::bigint
         FROM unnest(c_instance, c_token) WITH ORDINALITY AS c (instance_id, token, n)
-        LEFT JOIN inboxes AS b ON b.instance_id = c.instance_id AND b.instance_id = ANY (c_instance)
+        LEFT JOIN inboxes AS b ON b.instance_id = ANY (ARRAY[c.instance_id])
         WHERE (b.lock_token = c.token AND b.locked_until > v_now) IS NOT TRUE;
     IF FOUND THEN
         IF p_strict THEN
@@ -95,10 +97,10 @@ BEGIN
     -- The messages of the claims go; those that started a child tell which life of the parent sent them.
     WITH gone AS (
         DELETE FROM orchestrator_queue AS q USING inboxes AS b
-        WHERE b.instance_id = ANY (c_instance) AND q.instance_id = b.instance_id AND q.instance_id = ANY (c_instance)
+        WHERE b.instance_id = ANY (c_instance) AND q.instance_id = ANY (ARRAY[b.instance_id])
           AND q.visible_at <= b.visible_by AND q.id = ANY (b.message_ids)
         RETURNING q.instance_id, q.id, q.sender_incarnation)
-    SELECT array_agg(g.instance_id ORDER BY g.id), array_agg(g.sender_incarnation ORDER BY g.id) INTO v_child, v_parent_life
+    SELECT array_agg(g.instance_id ORDER BY g.id), array_agg(g.sender_incarnation ORDER BY g.id) INTO v_child, v_parent_incarnation
     FROM gone AS g WHERE g.sender_incarnation IS NOT NULL;
 
     IF cardinality(e_id) > 0 THEN
@@ -111,11 +113,11 @@ BEGIN
     INSERT INTO instances AS i (instance_id, orchestration_name, orchestration_version, current_execution_id, parent_instance_id,
         custom_status, custom_status_version, created_at, updated_at, incarnation, parent_incarnation, lane, letters)
     SELECT c.instance_id, c.name, c.version, c.execution_id, c.parent, c.custom_status, (c.custom > 0)::integer, v_now, v_now,
-        c.life, CASE WHEN c.parent IS NOT NULL THEN
-            (SELECT s.life FROM unnest(v_child, v_parent_life) WITH ORDINALITY AS s (instance_id, life, n)
+        c.incarnation, CASE WHEN c.parent IS NOT NULL THEN
+            (SELECT s.incarnation FROM unnest(v_child, v_parent_incarnation) WITH ORDINALITY AS s (instance_id, incarnation, n)
              WHERE s.instance_id = c.instance_id ORDER BY s.n LIMIT 1) END, coalesce(c.lane, ''), CASE WHEN c.holds THEN 1 END
-    FROM unnest(c_instance, c_name, c_version, c_execution, c_parent, c_custom_status, c_custom, c_life, c_lane, c_holds)
-        AS c (instance_id, name, version, execution_id, parent, custom_status, custom, life, lane, holds)
+    FROM unnest(c_instance, c_name, c_version, c_execution, c_parent, c_custom_status, c_custom, c_incarnation, c_lane, c_holds)
+        AS c (instance_id, name, version, execution_id, parent, custom_status, custom, incarnation, lane, holds)
     WHERE c.name IS NOT NULL
     ON CONFLICT (instance_id) DO UPDATE SET
         orchestration_name = excluded.orchestration_name, orchestration_version = excluded.orchestration_version,
@@ -195,6 +197,13 @@ BEGIN
             SET value = excluded.value, last_updated_at_ms = excluded.last_updated_at_ms;
         END IF;
     END LOOP;
+    IF cardinality(l_instance) > 0 THEN
+        PERFORM commit_labels(l_instance, l_key, l_value);
+    END IF;
+    IF cardinality(n_instance) > 0 THEN
+        UPDATE instances AS i SET memo = n.memo FROM unnest(n_instance, n_memo) AS n (instance_id, memo)
+        WHERE i.instance_id = n.instance_id;
+    END IF;
 
     SELECT array_agg(c.instance_id) INTO v_ended FROM unnest(c_instance, c_ends) AS c (instance_id, ends) WHERE c.ends;
     IF v_ended IS NOT NULL THEN
@@ -218,7 +227,7 @@ BEGIN
     IF cardinality(x_instance) > 0 THEN
         DELETE FROM worker_queue AS w
         USING unnest(x_instance, x_execution, x_activity) AS x (instance_id, execution_id, activity_id)
-        WHERE w.instance_id = x.instance_id AND w.instance_id = ANY (x_instance) AND w.execution_id = x.execution_id
+        WHERE w.instance_id = ANY (ARRAY[x.instance_id]) AND w.execution_id = x.execution_id
           AND w.activity_id = x.activity_id;
     END IF;
 
@@ -233,14 +242,14 @@ BEGIN
             SELECT array_agg(m.n::integer) INTO v_dead
             FROM unnest(m_turn, m_instance, m_notice) WITH ORDINALITY AS m (turn, instance_id, notice, n)
             CROSS JOIN LATERAL (
-                SELECT array_agg(l.life) AS lives FROM (
-                    SELECT s.life FROM unnest(v_child, v_parent_life) AS s (instance_id, life)
+                SELECT array_agg(l.incarnation) AS incarnations FROM (
+                    SELECT s.incarnation FROM unnest(v_child, v_parent_incarnation) AS s (instance_id, incarnation)
                     WHERE s.instance_id = c_instance[m.turn]
                     UNION ALL
                     SELECT i.parent_incarnation FROM instances AS i
                     WHERE i.instance_id = c_instance[m.turn] AND i.parent_incarnation IS NOT NULL) AS l) AS p
-            WHERE m.notice AND p.lives IS NOT NULL AND NOT EXISTS (
-                SELECT 1 FROM instances AS i WHERE i.instance_id = m.instance_id AND i.incarnation = ANY (p.lives));
+            WHERE m.notice AND p.incarnations IS NOT NULL AND NOT EXISTS (
+                SELECT 1 FROM instances AS i WHERE i.instance_id = m.instance_id AND i.incarnation = ANY (p.incarnations));
             INSERT INTO dead_letters (queue, instance_id, payload, reason, set_aside_at)
             SELECT 'orchestrator', m_instance[d], m_item[d], 'the instance that started the child was deleted', v_now
             FROM unnest(v_dead) AS d;
@@ -265,7 +274,7 @@ BEGIN
     -- The leases end. An inbox stays as long as there are messages.
     DELETE FROM inboxes AS b WHERE b.instance_id = ANY (c_instance) AND b.instance_id <> ALL (p_fed)
         AND NOT EXISTS (SELECT 1 FROM orchestrator_queue AS q
-                        WHERE q.instance_id = b.instance_id AND q.instance_id = ANY (c_instance));
+                        WHERE q.instance_id = ANY (ARRAY[b.instance_id]));
     GET DIAGNOSTICS v_rows = ROW_COUNT;
     IF v_rows < cardinality(c_instance) THEN
         PERFORM settle_inboxes(c_instance, p_fed);

@@ -8,7 +8,7 @@ LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = o
 BEGIN
     DELETE FROM inboxes AS b WHERE b.instance_id = ANY (p_instance) AND b.instance_id <> ALL (p_fed)
         AND NOT EXISTS (SELECT 1 FROM orchestrator_queue AS q
-                        WHERE q.instance_id = b.instance_id AND q.instance_id = ANY (p_instance));
+                        WHERE q.instance_id = ANY (ARRAY[b.instance_id]));
     UPDATE inboxes AS b SET
         lock_token = NULL, locked_until = 0, message_ids = NULL, visible_by = NULL, is_cut = false, ready_at = coalesce(f.visible_at, b.ready_at),
         cancel_at = CASE WHEN b.cancel_at IS NOT NULL THEN
@@ -22,5 +22,5 @@ BEGIN
           LEFT JOIN LATERAL (SELECT q.visible_at FROM orchestrator_queue AS q WHERE q.instance_id = i.instance_id
                              ORDER BY q.visible_at LIMIT 1) AS q ON true
           LEFT JOIN instances AS n ON n.instance_id = i.instance_id) AS f
-    WHERE b.instance_id = f.instance_id AND b.instance_id = ANY (p_instance);
+    WHERE b.instance_id = ANY (ARRAY[f.instance_id]);
 END $$;

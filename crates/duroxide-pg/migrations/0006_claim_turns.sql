@@ -148,10 +148,14 @@ BEGIN
     RETURN v_hidden;
 END $$;
 
+-- From which time on the search for the first row of each lane counts as a long walk past deleted rows (`group/marks.rs`).
+CREATE FUNCTION long_walk() RETURNS interval LANGUAGE sql IMMUTABLE AS $$ SELECT interval '1 ms' $$;
+
 -- One row for each claimed turn (`outcome` 0), for each lane that is on no list (1, the lane in `instance_id`), and one with the time
 -- of the store in `execution_id`, in how many milliseconds to look again in `last_event_id`, and in `ids` how many messages became dead
--- letters, whether there are arrivals, and whether other nodes have something to claim (2). One row for each lane that has inboxes (3,
--- the lane in `instance_id`, when the first of them is or was ready in `execution_id`).
+-- letters, whether there are arrivals, whether other nodes have something to claim, and whether the walk was long (2). If it was, or
+-- with `p_lanes`: one row for each lane that has inboxes (3, the lane in `instance_id`, when the first of them is or was ready in
+-- `execution_id`).
 --
 -- With `p_lanes`, all lanes of the lists in their order, the claim begins in each lane at the time of `p_from`, as `claim_work` does.
 CREATE FUNCTION claim_turns(p_expected bigint, p_max integer, p_lock bigint, p_fit text[], p_unfit text[], p_any boolean,
@@ -177,6 +181,9 @@ DECLARE
     v_strays bigint := 0;
     v_dead bigint := 0;
     v_rows bigint;
+    v_asked timestamptz;
+    v_tells_lanes boolean := p_lanes IS NOT NULL;
+    v_walked_long boolean := false;
     one text;
 BEGIN
     -- A claim that is lost in a crash of the server never happened: its commit need not wait for the disk.
@@ -184,6 +191,7 @@ BEGIN
         PERFORM set_config('synchronous_commit', 'off', true);
     END IF;
     LOOP
+        v_asked := clock_timestamp();
         IF p_lanes IS NULL THEN
             -- From lane to lane by index seeks.
             WITH RECURSIVE walk AS (
@@ -210,6 +218,7 @@ BEGIN
                           ORDER BY b.lane LIMIT 1)) AS g
             WHERE g.lane IS NOT NULL;
         END IF;
+        v_walked_long := v_walked_long OR clock_timestamp() - v_asked > long_walk();
 
         SELECT array_agg(c.instance_id ORDER BY c.ready_at), array_agg(c.instance_id) FILTER (WHERE c.lock_token IS NOT NULL)
         INTO v_found, v_expired
@@ -234,7 +243,7 @@ BEGIN
         -- An attempt that ran out counts.
         IF cardinality(v_expired) > 0 THEN
             UPDATE orchestrator_queue AS q SET attempt_count = q.attempt_count + 1 FROM inboxes AS b
-            WHERE b.instance_id = ANY (v_expired) AND q.instance_id = b.instance_id AND q.instance_id = ANY (v_expired)
+            WHERE b.instance_id = ANY (v_expired) AND q.instance_id = ANY (ARRAY[b.instance_id])
               AND q.visible_at <= b.visible_by AND q.id = ANY (b.message_ids);
             UPDATE inboxes AS b SET lock_token = NULL, locked_until = 0, message_ids = NULL, visible_by = NULL, is_cut = false
             WHERE b.instance_id = ANY (v_expired);
@@ -267,7 +276,7 @@ BEGIN
         leased AS (
             UPDATE inboxes AS b SET lock_token = gen_random_uuid(), locked_until = v_now + p_lock, message_ids = p.ids,
                 visible_by = p.visible_by
-            FROM picked AS p WHERE b.instance_id = p.instance_id AND b.instance_id = ANY (v_found)
+            FROM picked AS p WHERE b.instance_id = ANY (ARRAY[p.instance_id])
             RETURNING b.instance_id, b.lock_token, p.ids, p.items, p.attempts, p.orchestration_name, p.orchestration_version,
                 p.current_execution_id, p.incarnation, p.has_row, p.last_execution)
         SELECT 0, l.instance_id, l.lock_token, l.ids, l.items, l.attempts, l.orchestration_name, l.orchestration_version,
@@ -348,16 +357,19 @@ BEGIN
     IF v_strays >= 1000 THEN
         v_due := v_now;
     END IF;
-    RETURN QUERY SELECT 3, l.lane, NULL::uuid, NULL::bigint[], NULL::text[], NULL::integer[], NULL::text, NULL::text,
-        l.first, NULL::bigint, NULL::bigint, NULL::boolean
-        FROM unnest(v_lanes, v_from) AS l (lane, first);
+    IF v_tells_lanes OR v_walked_long THEN
+        RETURN QUERY SELECT 3, l.lane, NULL::uuid, NULL::bigint[], NULL::text[], NULL::integer[], NULL::text, NULL::text,
+            l.first, NULL::bigint, NULL::bigint, NULL::boolean
+            FROM unnest(v_lanes, v_from) AS l (lane, first);
+    END IF;
     RETURN QUERY SELECT 2, NULL::text, NULL::uuid,
         ARRAY[v_dead, (SELECT count(*) FROM (SELECT 1 FROM arrivals AS a ORDER BY a.id LIMIT 1) AS a),
               (SELECT count(*) FROM (SELECT 1 FROM unnest(v_lanes, v_from) AS l (lane, first)
                                      CROSS JOIN LATERAL (
                                          SELECT 1 FROM inboxes AS b WHERE b.lane = l.lane AND b.ready_at BETWEEN l.first AND v_now
                                            AND b.locked_until <= v_now LIMIT 1) AS b
-                                     WHERE NOT p_any AND l.lane = ANY (p_unfit) LIMIT 1) AS o)],
+                                     WHERE NOT p_any AND l.lane = ANY (p_unfit) LIMIT 1) AS o),
+              v_walked_long::integer],
         NULL::text[], NULL::integer[], NULL::text, NULL::text,
         v_now, NULL::bigint, v_due - v_now, NULL::boolean;
 END $$;

@@ -2,22 +2,23 @@
 
 -- Each element: NULL if it went well, else what is wrong.
 CREATE FUNCTION renew_turns(p_expected bigint, p_instance text[], p_token uuid[], p_for bigint[])
-RETURNS TABLE (n integer, problem text) LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
+RETURNS TABLE (n integer, problem text)
+LANGUAGE plpgsql SET lock_timeout = '1s' SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     v_now bigint := now_ms(p_expected);
 BEGIN
     RETURN QUERY SELECT r.n::integer, CASE WHEN b.lock_token = r.token THEN 'expired' ELSE 'unknown' END
         FROM unnest(p_instance, p_token) WITH ORDINALITY AS r (instance_id, token, n)
-        LEFT JOIN inboxes AS b ON b.instance_id = r.instance_id AND b.instance_id = ANY (p_instance)
+        LEFT JOIN inboxes AS b ON b.instance_id = ANY (ARRAY[r.instance_id])
         WHERE (b.lock_token = r.token AND b.locked_until > v_now) IS NOT TRUE;
     UPDATE inboxes AS b SET locked_until = v_now + r.extend
     FROM unnest(p_instance, p_token, p_for) AS r (instance_id, token, extend)
-    WHERE b.instance_id = r.instance_id AND b.instance_id = ANY (p_instance) AND b.lock_token = r.token AND b.locked_until > v_now;
+    WHERE b.instance_id = ANY (ARRAY[r.instance_id]) AND b.lock_token = r.token AND b.locked_until > v_now;
 END $$;
 
 -- Gives a turn back; touches exactly the messages of the claim. `false`: the token is not the last one that was granted.
 CREATE FUNCTION abandon_turn(p_expected bigint, p_instance text, p_token uuid, p_delay bigint, p_ignore boolean)
-RETURNS boolean LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+RETURNS boolean LANGUAGE plpgsql SET lock_timeout = '1s' SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     v_now bigint := enqueued_ms(p_expected);
     v_inbox inboxes;
@@ -38,7 +39,7 @@ END $$;
 -- Moves messages of a claim to the dead letters, by their place in it, which begins at 1 here.
 -- Returns NULL if the lease is lost, else how many messages the claim has.
 CREATE FUNCTION set_aside_messages(p_expected bigint, p_instance text, p_token uuid, p_places integer[], p_reason text)
-RETURNS integer LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+RETURNS integer LANGUAGE plpgsql SET lock_timeout = '1s' SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     v_now bigint := now_ms(p_expected);
     v_inbox inboxes;
@@ -68,7 +69,7 @@ END $$;
 -- The claim is counted without them. If nothing is left of it the lease ends: there is no turn to run.
 CREATE FUNCTION set_aside_undecodable(p_expected bigint, p_instance text, p_token uuid, p_id bigint[], p_reason text[],
     p_stand_in text[], p_stand_in_kind text[], p_target text[])
-RETURNS void LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+RETURNS void LANGUAGE plpgsql SET lock_timeout = '1s' SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     v_now bigint := now_ms(p_expected);
     v_inbox inboxes;

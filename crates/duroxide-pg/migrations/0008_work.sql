@@ -1,9 +1,9 @@
 -- Activities are claimed, completed, kept and given back.
 
--- One row for each claimed activity (`outcome` 0), for each lane that is on no list (1, the lane in `item`), for each lane that has
--- rows (3, the lane in `item`, the smallest number in `id`), and one with the time of the store in `id`, in how many milliseconds to
--- look again in `incarnation` unless as many were claimed as were asked for, and in `in_session` whether other nodes have something to
--- claim (2).
+-- One row for each claimed activity (`outcome` 0), for each lane that is on no list (1, the lane in `item`), and one with the time of
+-- the store in `id`, in how many milliseconds to look again in `incarnation` unless as many were claimed as were asked for, in
+-- `in_session` whether other nodes have something to claim, and in `attempts` whether the walk to the first rows was long (2). If it
+-- was, or with `p_lanes`: one row for each lane that has rows (3, the lane in `item`, the smallest number in `id`).
 --
 -- With `p_lanes`, all lanes of the lists in their order, the claim begins in each lane at the number of `p_from`. The caller knows that
 -- what is below is gone (`group/marks.rs`). Without, it begins at the beginning of each lane, and walks past all that was deleted and
@@ -25,6 +25,8 @@ DECLARE
     v_granted text[];
     v_due bigint;
     v_claimed integer := 0;
+    v_asked timestamptz := clock_timestamp();
+    v_walked_long boolean;
 BEGIN
     IF p_lanes IS NULL THEN
         -- From lane to lane by index seeks.
@@ -52,6 +54,7 @@ BEGIN
                       ORDER BY w.lane LIMIT 1)) AS g
         WHERE g.lane IS NOT NULL;
     END IF;
+    v_walked_long := clock_timestamp() - v_asked > long_walk();
     IF v_new IS NOT NULL THEN
         RETURN QUERY SELECT 1, NULL::bigint, NULL::uuid, l.lane, NULL::integer, NULL::bigint, NULL::boolean
             FROM unnest(v_new) AS l (lane);
@@ -126,9 +129,11 @@ BEGIN
         LEFT JOIN sessions AS s ON s.session_id = w.session_id AND s.worker_id <> p_owner AND s.locked_until > v_now
         WHERE l.lane = ANY (p_plain) OR (p_owner IS NOT NULL AND p_new_sessions > 0 AND l.lane = ANY (p_bound));
     END IF;
-    RETURN QUERY SELECT 3, l.first, NULL::uuid, l.lane, NULL::integer, NULL::bigint, NULL::boolean
-        FROM unnest(v_lanes, v_from) AS l (lane, first);
-    RETURN QUERY SELECT 2, v_now, NULL::uuid, NULL::text, NULL::integer, v_due - v_now,
+    IF p_lanes IS NOT NULL OR v_walked_long THEN
+        RETURN QUERY SELECT 3, l.first, NULL::uuid, l.lane, NULL::integer, NULL::bigint, NULL::boolean
+            FROM unnest(v_lanes, v_from) AS l (lane, first);
+    END IF;
+    RETURN QUERY SELECT 2, v_now, NULL::uuid, NULL::text, v_walked_long::integer, v_due - v_now,
         (SELECT count(*) FROM (SELECT 1 FROM unnest(v_lanes, v_from) AS l (lane, first)
                                CROSS JOIN LATERAL (
                                    SELECT 1 FROM worker_queue AS w WHERE w.lane = l.lane AND w.id + 0 >= l.first
@@ -154,7 +159,7 @@ BEGIN
     WITH gone AS (
         DELETE FROM worker_queue AS w USING (SELECT * FROM unnest(p_id, p_token) WITH ORDINALITY AS a (id, token, n)
                                              ORDER BY a.id) AS a
-        WHERE w.id = a.id AND w.id = ANY (p_id) AND w.lock_token = a.token AND w.locked_until > v_now
+        WHERE w.id = ANY (ARRAY[a.id]) AND w.lock_token = a.token AND w.locked_until > v_now
         RETURNING a.n, w.session_id)
     SELECT array_agg(g.n::integer), array_agg(g.session_id) FILTER (WHERE g.session_id IS NOT NULL) INTO v_done, v_sessions
     FROM gone AS g;
@@ -181,37 +186,44 @@ BEGIN
     WHERE m.ack = ANY (v_done) ORDER BY m.n;
     RETURN QUERY SELECT a.n::integer, CASE WHEN w.lock_token = a.token THEN 'expired' ELSE 'unknown' END
         FROM unnest(p_id, p_token) WITH ORDINALITY AS a (id, token, n) LEFT JOIN worker_queue AS w
-            ON w.id = a.id AND w.id = ANY (p_id)
+            ON w.id = ANY (ARRAY[a.id])
         WHERE v_done IS NULL OR a.n <> ALL (v_done);
 END $$;
 
 CREATE FUNCTION renew_work(p_expected bigint, p_id bigint[], p_token uuid[], p_for bigint[])
-RETURNS TABLE (n integer, problem text) LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
+RETURNS TABLE (n integer, problem text)
+LANGUAGE plpgsql SET lock_timeout = '1s' SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     v_now bigint := now_ms(p_expected);
+    v_kept bigint[];
     v_sessions text[];
 BEGIN
-    RETURN QUERY SELECT r.n::integer, CASE WHEN w.lock_token = r.token THEN 'expired' ELSE 'unknown' END
-        FROM unnest(p_id, p_token) WITH ORDINALITY AS r (id, token, n) LEFT JOIN worker_queue AS w
-            ON w.id = r.id AND w.id = ANY (p_id)
-        WHERE (w.lock_token = r.token AND w.locked_until > v_now) IS NOT TRUE;
     WITH kept AS (
         UPDATE worker_queue AS w SET locked_until = v_now + r.extend
-        FROM (SELECT * FROM unnest(p_id, p_token, p_for) AS r (id, token, extend) ORDER BY r.id) AS r
-        WHERE w.id = r.id AND w.id = ANY (p_id) AND w.lock_token = r.token AND w.locked_until > v_now
-        RETURNING w.session_id)
-    SELECT array_agg(k.session_id) INTO v_sessions FROM kept AS k WHERE k.session_id IS NOT NULL;
+        FROM (SELECT * FROM unnest(p_id, p_token, p_for) WITH ORDINALITY AS r (id, token, extend, n) ORDER BY r.id) AS r
+        WHERE w.id = ANY (ARRAY[r.id]) AND w.lock_token = r.token AND w.locked_until > v_now
+        RETURNING r.n, w.session_id)
+    SELECT array_agg(k.n), array_agg(k.session_id) FILTER (WHERE k.session_id IS NOT NULL) INTO v_kept, v_sessions
+    FROM kept AS k;
     IF v_sessions IS NOT NULL THEN
         UPDATE sessions AS s SET last_activity_at = v_now
         FROM (SELECT DISTINCT t.session_id FROM unnest(v_sessions) AS t (session_id) ORDER BY 1) AS t
         WHERE s.session_id = t.session_id AND s.locked_until > v_now;
     END IF;
+    IF cardinality(v_kept) = cardinality(p_id) THEN
+        RETURN;
+    END IF;
+    -- Looked at after the renewal, which may have waited for a row while another node took the activity.
+    RETURN QUERY SELECT r.n::integer, CASE WHEN w.lock_token = r.token THEN 'expired' ELSE 'unknown' END
+        FROM unnest(p_id, p_token) WITH ORDINALITY AS r (id, token, n) LEFT JOIN worker_queue AS w
+            ON w.id = ANY (ARRAY[r.id])
+        WHERE v_kept IS NULL OR r.n <> ALL (v_kept);
 END $$;
 
 -- `false`: the token is not the last one that was granted.
 CREATE FUNCTION abandon_work(p_expected bigint, p_id bigint, p_token uuid, p_delay bigint, p_ignore boolean) RETURNS boolean
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
 BEGIN
     UPDATE worker_queue AS w SET lock_token = NULL, locked_until = 0,
         visible_at = coalesce(enqueued_ms(p_expected) + p_delay, w.visible_at),
@@ -222,7 +234,7 @@ END $$;
 
 -- Moves an activity to the dead letters and enqueues its failure, whose inbox is open. Tells what is wrong, or nothing.
 CREATE FUNCTION set_aside_work(p_expected bigint, p_id bigint, p_token uuid, p_reason text, p_strict boolean, p_failure text)
-RETURNS text LANGUAGE plpgsql AS $$
+RETURNS text LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
 DECLARE
     v_now bigint := now_ms(p_expected);
     v_enqueued bigint := enqueued_ms(p_expected);
@@ -242,7 +254,7 @@ BEGIN
 END $$;
 
 CREATE FUNCTION renew_sessions(p_expected bigint, p_owners text[], p_for bigint, p_idle bigint) RETURNS bigint
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
 DECLARE
     v_now bigint := now_ms(p_expected);
     v_rows bigint;

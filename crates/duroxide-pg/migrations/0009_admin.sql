@@ -168,15 +168,15 @@ END $$;
 -- Puts the message of a dead letter back into its queue and forgets the letter, if its instance is still the one that the caller judged
 -- by. A deletion and the first turn of another life need the inbox, which is ours until the end. 'changed': judge again, 'gone': there
 -- is no such letter.
-CREATE FUNCTION requeue_letter(p_expected bigint, p_id bigint, p_instance text, p_life bigint, p_kind text, p_item text, p_begins text,
+CREATE FUNCTION requeue_letter(p_expected bigint, p_id bigint, p_instance text, p_incarnation bigint, p_kind text, p_item text, p_begins text,
     p_execution bigint, p_operation bigint, p_name text, p_session text, p_tag text, p_lane text) RETURNS text
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET lock_timeout = '5s' SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     v_problem text;
 BEGIN
     INSERT INTO inboxes AS b (instance_id, lane, ready_at) VALUES (p_instance, '', 0)
     ON CONFLICT (instance_id) DO UPDATE SET lane = b.lane;
-    IF (SELECT i.incarnation FROM instances AS i WHERE i.instance_id = p_instance) IS DISTINCT FROM p_life THEN
+    IF (SELECT i.incarnation FROM instances AS i WHERE i.instance_id = p_instance) IS DISTINCT FROM p_incarnation THEN
         v_problem := 'changed';
     ELSE
         DELETE FROM dead_letters AS d WHERE d.id = p_id;

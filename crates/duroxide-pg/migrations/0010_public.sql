@@ -24,12 +24,16 @@ BEGIN
     PERFORM pg_notify(left('duroxide_' || current_schema(), 63), 'sql|t||9223372036854775807|');
 END $$;
 
--- Moves arrivals to the queue, in their order. One transaction at a time does: two could overtake each other. Tells how many it moved,
--- -1 if another one is at it.
+-- Moves arrivals to the queue, in their order. One transaction at a time does: two could overtake each other. Arrivals of an
+-- instance whose inbox another transaction holds stay, and hold up no others. Returns how many it moved, -1 if another
+-- transaction is at it or none could be moved.
 CREATE FUNCTION receive_arrivals(p_expected bigint, p_max integer) RETURNS integer
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
-    SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET lock_timeout = '1s' SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+    SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
+    v_first text[];
+    v_free text[];
+    v_held text[];
     v_instance text[];
     v_kind text[];
     v_item text[];
@@ -41,8 +45,14 @@ BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtextextended('duroxide arrivals ' || current_schema(), 0)) THEN
         RETURN -1;
     END IF;
+    v_first := ARRAY(SELECT DISTINCT f.instance_id
+                     FROM (SELECT a.instance_id FROM arrivals AS a ORDER BY a.id LIMIT p_max) AS f ORDER BY 1);
+    v_free := ARRAY(SELECT b.instance_id FROM inboxes AS b WHERE b.instance_id = ANY (v_first) ORDER BY b.instance_id
+                    FOR UPDATE SKIP LOCKED);
+    v_held := ARRAY(SELECT b.instance_id FROM inboxes AS b WHERE b.instance_id = ANY (v_first) AND b.instance_id <> ALL (v_free));
     WITH gone AS (
-        DELETE FROM arrivals AS a WHERE a.id = ANY (ARRAY(SELECT f.id FROM arrivals AS f ORDER BY f.id LIMIT p_max))
+        DELETE FROM arrivals AS a WHERE a.id = ANY (ARRAY(
+            SELECT f.id FROM arrivals AS f WHERE f.instance_id <> ALL (v_held) ORDER BY f.id LIMIT p_max))
         RETURNING a.id, a.instance_id, a.kind, a.work_item, a.begins)
     SELECT array_agg(g.instance_id ORDER BY g.id), array_agg(g.kind ORDER BY g.id), array_agg(g.work_item ORDER BY g.id),
            array_agg(g.begins ORDER BY g.id)
@@ -54,6 +64,8 @@ BEGIN
         PERFORM open_inboxes(p_expected, '{}', v_instance, v_none, v_now, v_begins,
             ARRAY(SELECT k.kind = 'CancelInstance' FROM unnest(v_kind) WITH ORDINALITY AS k (kind, n) ORDER BY k.n));
         PERFORM enqueue_messages(p_expected, v_instance, v_kind, v_item, v_none, v_now, v_begins, v_none, v_none, v_none);
+    ELSIF cardinality(v_held) > 0 THEN
+        RETURN -1;
     END IF;
     RETURN v_size;
 END $$;
@@ -68,7 +80,7 @@ BEGIN
         RAISE EXCEPTION 'ids with sub:: belong to children' USING ERRCODE = 'invalid_parameter_value';
     END IF;
     PERFORM send_message(instance_id, 'StartOrchestration', json_build_object('instance', instance_id, 'orchestration', name,
-        -- Labels travel in front of an input: what begins like them is told to have none.
+        -- Labels travel in front of an input: an input that begins like them gets a prefix that says it has none.
         'input', CASE WHEN starts_with(input, 'duroxide:labels:') THEN 'duroxide:labels:2:{}' ELSE '' END || input,
         'version', version, 'parent_instance', NULL, 'parent_id', NULL, 'execution_id', 1),
         '[' || to_json(name)::text || ',' || coalesce(to_json(version)::text, 'null') || ',null]');

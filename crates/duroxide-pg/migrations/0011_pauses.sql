@@ -1,5 +1,5 @@
 -- Instances that an operator paused. Such an instance is in the lane `paused`; the lane it comes back to is kept beside it. Its inbox
--- is ready at no time, unless the instance is to be terminated, and its activities are in lanes that nobody claims from.
+-- is ready at no time, unless the instance is to be terminated, and its activities are in lanes that no claim looks into.
 
 ALTER TABLE instances ADD COLUMN paused_at bigint;
 ALTER TABLE instances ADD COLUMN paused_lane text COLLATE "C";
@@ -28,7 +28,7 @@ END $$;
 CREATE TRIGGER inboxes_hold BEFORE INSERT OR UPDATE ON inboxes FOR EACH ROW
     WHEN (NEW.lane = 'paused') EXECUTE FUNCTION hold_inbox();
 
--- No code is asked before an instance is terminated, whoever sends the request.
+-- No code is asked before an instance is terminated, by any sender of the request.
 CREATE FUNCTION note_termination() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE inboxes AS b SET cancel_at = 0
@@ -39,7 +39,8 @@ CREATE TRIGGER orchestrator_queue_termination AFTER INSERT ON orchestrator_queue
     WHEN (NEW.kind = 'CancelInstance') EXECUTE FUNCTION note_termination();
 
 -- `outcome`: 0 done, 1 unchanged, 2 no such instance, 3 ended.
-CREATE FUNCTION pause_instance(p_expected bigint, p_instance text) RETURNS integer LANGUAGE plpgsql SET enable_seqscan = off AS $$
+CREATE FUNCTION pause_instance(p_expected bigint, p_instance text) RETURNS integer
+LANGUAGE plpgsql SET lock_timeout = '5s' SET enable_seqscan = off AS $$
 DECLARE
     v_row instances;
 BEGIN
@@ -62,7 +63,8 @@ BEGIN
     RETURN 0;
 END $$;
 
-CREATE FUNCTION resume_instance(p_instance text) RETURNS integer LANGUAGE plpgsql SET enable_seqscan = off AS $$
+CREATE FUNCTION resume_instance(p_instance text) RETURNS integer
+LANGUAGE plpgsql SET lock_timeout = '5s' SET enable_seqscan = off AS $$
 DECLARE
     v_row instances;
 BEGIN
@@ -94,32 +96,4 @@ BEGIN
     UPDATE worker_queue AS w SET lane = substr(w.lane, 8)
     FROM (SELECT o.id FROM worker_queue AS o WHERE o.instance_id = p_instance ORDER BY o.id FOR UPDATE) AS o
     WHERE w.id = o.id AND w.lane LIKE 'paused %';
-END $$;
-
--- As before; the activity of a paused instance waits.
-CREATE OR REPLACE FUNCTION enqueue_work(p_expected bigint, p_instance text[], p_execution bigint[], p_activity bigint[], p_name text[],
-    p_item text[], p_session text[], p_tag text[], p_lane text[], p_token uuid[] DEFAULT NULL, p_lock bigint[] DEFAULT NULL)
-RETURNS bigint[]
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
-    SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
-DECLARE
-    v_now bigint := enqueued_ms(p_expected);
-    v_leased bigint := now_ms(p_expected);
-    v_ids bigint[];
-BEGIN
-    WITH written AS (
-        INSERT INTO worker_queue (instance_id, execution_id, activity_id, name, work_item, session_id, tag, lane, visible_at,
-            created_at, incarnation, lock_token, locked_until, attempt_count)
-        SELECT w.instance_id, w.execution_id, w.activity_id, w.name, w.item, w.session_id, w.tag,
-            CASE WHEN i.paused_at IS NULL THEN w.lane ELSE 'paused ' || w.lane END, v_now, v_now, i.incarnation,
-            CASE WHEN i.paused_at IS NULL THEN w.token END,
-            CASE WHEN w.token IS NOT NULL AND i.paused_at IS NULL THEN v_leased + w.lock_ms ELSE 0 END,
-            CASE WHEN w.token IS NOT NULL AND i.paused_at IS NULL THEN 1 ELSE 0 END
-        FROM unnest(p_instance, p_execution, p_activity, p_name, p_item, p_session, p_tag, p_lane, p_token, p_lock) WITH ORDINALITY
-            AS w (instance_id, execution_id, activity_id, name, item, session_id, tag, lane, token, lock_ms, n)
-        LEFT JOIN instances AS i ON i.instance_id = w.instance_id
-        ORDER BY w.n
-        RETURNING id, lock_token)
-    SELECT array_agg(w.id) FILTER (WHERE w.lock_token IS NOT NULL) INTO v_ids FROM written AS w;
-    RETURN v_ids;
 END $$;

@@ -9,10 +9,10 @@ CREATE TABLE heartbeats (
     FOREIGN KEY (instance_id, execution_id) REFERENCES executions (instance_id, execution_id) ON DELETE CASCADE
 ) WITH (fillfactor = 70);
 
--- Extends the lease of an activity and keeps what it said. Tells what is wrong with the lease, 'gone' if there is no execution to
+-- Extends the lease of an activity and keeps what it said. Returns what is wrong with the lease, 'gone' if there is no execution to
 -- keep it with, or nothing.
 CREATE FUNCTION heartbeat_work(p_expected bigint, p_id bigint, p_token uuid, p_for bigint, p_call bigint, p_details text)
-RETURNS text LANGUAGE plpgsql AS $$
+RETURNS text LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
 DECLARE
     v_now bigint := now_ms(p_expected);
     v_work worker_queue;

@@ -7,21 +7,19 @@ CREATE TABLE labels (
 );
 CREATE INDEX idx_labels_value ON labels (key, value, instance_id);
 
--- Labels that an instance begins with, or that its code changes, are committed as key-values under a reserved prefix; they are kept
--- here instead.
-CREATE FUNCTION keep_label() RETURNS trigger LANGUAGE plpgsql AS $$
+-- Labels that instances begin with, or that their code changes; part of `commit_turns`, with its settings. A turn that writes no
+-- instance leaves none behind.
+CREATE FUNCTION commit_labels(l_instance text[], l_key text[], l_value text[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    IF NEW.value IS NULL THEN
-        DELETE FROM labels AS l WHERE l.instance_id = NEW.instance_id AND l.key = substr(NEW.key, 16);
-    ELSE
-        INSERT INTO labels AS l (instance_id, key, value)
-        SELECT i.instance_id, substr(NEW.key, 16), NEW.value FROM instances AS i WHERE i.instance_id = NEW.instance_id
-        ON CONFLICT (instance_id, key) DO UPDATE SET value = excluded.value;
+    IF array_position(l_value, NULL) IS NOT NULL THEN
+        DELETE FROM labels AS l USING unnest(l_instance, l_key, l_value) AS c (instance_id, key, value)
+        WHERE c.value IS NULL AND l.instance_id = c.instance_id AND l.key = c.key;
     END IF;
-    RETURN NULL;
+    INSERT INTO labels AS l (instance_id, key, value)
+    SELECT i.instance_id, c.key, c.value FROM unnest(l_instance, l_key, l_value) AS c (instance_id, key, value)
+    JOIN instances AS i ON i.instance_id = c.instance_id WHERE c.value IS NOT NULL
+    ON CONFLICT (instance_id, key) DO UPDATE SET value = excluded.value;
 END $$;
-CREATE TRIGGER kv_delta_labels BEFORE INSERT ON kv_delta FOR EACH ROW
-    WHEN (left(NEW.key, 15) = 'duroxide:label:') EXECUTE FUNCTION keep_label();
 
 -- An operator's change: all together or none. `outcome`: 0 done, with the labels after it; 1 too many, with their number; 2 no such
 -- instance. The row of the instance is locked first, as a commit does.

@@ -5,7 +5,7 @@
 -- to cancel; and queue messages stay behind a continue-as-new that carries some.
 -- `false`: the token is not the last one that was granted.
 CREATE FUNCTION rest_turn(p_expected bigint, p_instance text, p_token uuid, p_rest bigint, p_ignore boolean)
-RETURNS boolean LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+RETURNS boolean LANGUAGE plpgsql SET lock_timeout = '1s' SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     v_now bigint := enqueued_ms(p_expected);
     v_inbox inboxes;

@@ -3,16 +3,6 @@
 -- JSON, at most 4 KiB, for people who look at the instance.
 ALTER TABLE instances ADD COLUMN memo text;
 
--- The memo of an instance that begins is committed as a key-value under a key that no author's key is stored as; it is kept with the
--- instance instead.
-CREATE FUNCTION keep_memo() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    UPDATE instances AS i SET memo = NEW.value WHERE i.instance_id = NEW.instance_id;
-    RETURN NULL;
-END $$;
-CREATE TRIGGER kv_delta_memos BEFORE INSERT ON kv_delta FOR EACH ROW
-    WHEN (NEW.key = E'\x01memo') EXECUTE FUNCTION keep_memo();
-
 -- Keys, labels and what a start gave are the engine's own.
 CREATE OR REPLACE FUNCTION carries(p_kind text, p_item text) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
 $$ SELECT p_kind = 'ContinueAsNew' AND position('"carry_forward_events":[[' IN p_item) > 0
@@ -28,7 +18,7 @@ BEGIN
         RAISE EXCEPTION 'ids with sub:: belong to children' USING ERRCODE = 'invalid_parameter_value';
     END IF;
     PERFORM send_message(instance_id, 'StartOrchestration', json_build_object('instance', instance_id, 'orchestration', name,
-        -- What a start carries travels in front of an input: what begins like it is told to carry nothing.
+        -- What a start carries travels in front of an input: an input that begins like it gets a prefix that says it carries nothing.
         'input', CASE WHEN starts_with(input, 'duroxide:labels:') THEN 'duroxide:labels:2:{}'
                       WHEN starts_with(input, 'duroxide:start:') THEN 'duroxide:start:2:{}' ELSE '' END || input,
         'version', version, 'parent_instance', NULL, 'parent_id', NULL, 'execution_id', 1),

@@ -1,13 +1,13 @@
 -- One instance as data, and back; and whether the store is closed.
 
--- Everything of one instance, from one state. Attempts are told as if every lease had ended; what applications left in transactions of
+-- Everything of one instance, from one state. Attempts are counted as if every lease had ended; what applications left in transactions of
 -- their own comes after what is in the queue, as it will.
 CREATE FUNCTION snapshot_instance(p_instance text) RETURNS text LANGUAGE sql STABLE SET jit = off AS $$
     SELECT json_build_object(
         'record', (
             SELECT json_build_object('name', i.orchestration_name, 'version', i.orchestration_version,
-                'execution', i.current_execution_id, 'parent', i.parent_instance_id, 'life', i.incarnation,
-                'parent_life', i.parent_incarnation, 'custom_status', i.custom_status,
+                'execution', i.current_execution_id, 'parent', i.parent_instance_id, 'incarnation', i.incarnation,
+                'parent_incarnation', i.parent_incarnation, 'custom_status', i.custom_status,
                 'custom_status_version', i.custom_status_version, 'created_at', i.created_at, 'updated_at', i.updated_at,
                 'paused_at', i.paused_at,
                 'labels', (SELECT json_agg(json_build_array(l.key, l.value)) FROM labels AS l WHERE l.instance_id = p_instance))
@@ -48,16 +48,16 @@ CREATE FUNCTION snapshot_instance(p_instance text) RETURNS text LANGUAGE sql STA
         'activities', (
             SELECT json_agg(json_build_object('item', w.work_item, 'execution', w.execution_id, 'id', w.activity_id,
                 'name', w.name, 'session', w.session_id, 'tag', w.tag, 'visible_at', w.visible_at,
-                'attempts', w.attempt_count, 'life', w.incarnation) ORDER BY w.id)
+                'attempts', w.attempt_count, 'incarnation', w.incarnation) ORDER BY w.id)
             FROM worker_queue AS w WHERE w.instance_id = p_instance),
         'letters', (
             SELECT json_agg(json_build_object('queue', d.queue, 'payload', d.payload, 'reason', d.reason,
-                'set_aside_at', d.set_aside_at, 'life', d.incarnation, 'answered', d.answered) ORDER BY d.id)
+                'set_aside_at', d.set_aside_at, 'incarnation', d.incarnation, 'answered', d.answered) ORDER BY d.id)
             FROM dead_letters AS d WHERE d.instance_id = p_instance OR p_instance = '' AND d.instance_id IS NULL))::text
 $$;
 
 -- An instance and its descendants, parents first, from one state: that of the statement that calls this. Those that have not begun come
--- with whoever sent their start, and may be more than its children.
+-- with the instance that sent their start, and may be more than its children.
 CREATE FUNCTION snapshot_family(p_root text) RETURNS TABLE (id text, document text) LANGUAGE plpgsql STABLE SET jit = off AS $$
 DECLARE
     v_ids text[] := ARRAY[p_root];
@@ -88,13 +88,13 @@ DECLARE
     v_doc json := p_doc::json;
     v_paused bigint;
 BEGIN
-    -- Nobody closes or opens the store meanwhile.
+    -- No operator can close or open the store meanwhile.
     LOCK TABLE closing IN SHARE MODE;
     IF (SELECT c.reason FROM closing AS c) IS DISTINCT FROM p_closed THEN
         RETURN 2;
     END IF;
     PERFORM set_config('duroxide.restoring', 'on', true);
-    -- Locks the inbox, also one that is not there: nobody sends anything to the instance meanwhile.
+    -- Locks the inbox, also one that is not there: no sender can reach the instance meanwhile.
     INSERT INTO inboxes AS b (instance_id, lane, ready_at) VALUES (p_instance, '', 9223372036854775807)
     ON CONFLICT (instance_id) DO UPDATE SET lane = b.lane;
     IF EXISTS (SELECT 1 FROM instances AS i WHERE i.instance_id = p_instance)
@@ -112,9 +112,9 @@ BEGIN
     INSERT INTO instances (instance_id, orchestration_name, orchestration_version, current_execution_id, parent_instance_id,
         custom_status, custom_status_version, created_at, updated_at, incarnation, parent_incarnation, lane, memo)
     SELECT p_instance, r.name, r.version, r.execution, r.parent, r.custom_status, r.custom_status_version, r.created_at, r.updated_at,
-        r.life, r.parent_life, r.lane, r.memo
+        r.incarnation, r.parent_incarnation, r.lane, r.memo
     FROM json_to_recordset(v_doc->'record') AS r (name text, version text, execution bigint, parent text, custom_status text,
-        custom_status_version bigint, created_at bigint, updated_at bigint, life bigint, parent_life bigint, lane text,
+        custom_status_version bigint, created_at bigint, updated_at bigint, incarnation bigint, parent_incarnation bigint, lane text,
         memo text);
     INSERT INTO labels (instance_id, key, value)
     SELECT p_instance, l.key, l.value FROM json_to_recordset(v_doc->'labels') AS l (key text, value text);
@@ -140,13 +140,13 @@ BEGIN
     ORDER BY q.n;
     INSERT INTO worker_queue (instance_id, execution_id, activity_id, name, work_item, session_id, tag, lane, visible_at, attempt_count,
         created_at, incarnation)
-    SELECT p_instance, w.execution, w.id, w.name, w.item, w.session, w.tag, w.lane, w.visible_at, w.attempts, v_now, w.life
+    SELECT p_instance, w.execution, w.id, w.name, w.item, w.session, w.tag, w.lane, w.visible_at, w.attempts, v_now, w.incarnation
     FROM json_to_recordset(v_doc->'activities') AS w (n integer, execution bigint, id bigint, name text, item text, session text,
-        tag text, lane text, visible_at bigint, attempts integer, life bigint)
+        tag text, lane text, visible_at bigint, attempts integer, incarnation bigint)
     ORDER BY w.n;
     INSERT INTO dead_letters (queue, instance_id, payload, reason, set_aside_at, incarnation, answered)
-    SELECT d.queue, nullif(p_instance, ''), d.payload, d.reason, d.set_aside_at, d.life, d.answered
-    FROM json_to_recordset(v_doc->'letters') AS d (n integer, queue text, payload text, reason text, set_aside_at bigint, life bigint,
+    SELECT d.queue, nullif(p_instance, ''), d.payload, d.reason, d.set_aside_at, d.incarnation, d.answered
+    FROM json_to_recordset(v_doc->'letters') AS d (n integer, queue text, payload text, reason text, set_aside_at bigint, incarnation bigint,
         answered boolean)
     ORDER BY d.n;
     -- The inbox says what lies in it, or goes.

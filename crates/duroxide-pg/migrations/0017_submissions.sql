@@ -45,7 +45,7 @@ BEGIN
 END $$;
 
 -- `p_steps`: what to do for each standing: 0 nothing, 1 store the messages, 2 the start and the messages, 3 that, in place of what has
--- ended. The start is the first item, if there is one. Tells what was found and what was done; found 4: it has ended and cannot go
+-- ended. The start is the first item, if there is one. Returns what was found and what was done; found 4: it has ended and cannot go
 -- alone; done -1: the tree grew while its inboxes were locked, ask again; done 4: nothing, because the same request did it before. Who waits for a lock gives up soon: a call that its client
 -- has given up must not be carried out later.
 CREATE FUNCTION submit(p_expected bigint, p_instance text, p_steps bigint[], p_starts boolean, p_kind text[], p_item text[],

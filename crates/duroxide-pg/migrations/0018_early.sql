@@ -13,9 +13,9 @@ BEGIN
         USING ERRCODE = 'DX002', DETAIL = array_to_json(p_instances)::text;
 END $$;
 
--- The inboxes are open already, and nothing is enqueued yet. `p_life` is NULL for an instance that the turn begins, else `p_execution`
+-- The inboxes are open already, and nothing is enqueued yet. `p_incarnation` is NULL for an instance that the turn begins, else `p_execution`
 -- and `p_event` say up to where the node knows its history.
-CREATE FUNCTION check_early(p_expected bigint, p_instance text[], p_token uuid[], p_life bigint[], p_execution bigint[],
+CREATE FUNCTION check_early(p_expected bigint, p_instance text[], p_token uuid[], p_incarnation bigint[], p_execution bigint[],
     p_event bigint[]) RETURNS void
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
     SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -26,17 +26,17 @@ BEGIN
     -- A deletion that finds no inbox does not wait for one: it holds the row of the instance.
     PERFORM 1 FROM instances AS i WHERE i.instance_id = ANY (p_instance) ORDER BY i.instance_id FOR NO KEY UPDATE;
     SELECT array_agg(e.instance_id) INTO v_others
-    FROM unnest(p_instance, p_token, p_life, p_execution, p_event) AS e (instance_id, token, life, execution_id, event_id)
-    LEFT JOIN inboxes AS b ON b.instance_id = e.instance_id AND b.instance_id = ANY (p_instance)
+    FROM unnest(p_instance, p_token, p_incarnation, p_execution, p_event) AS e (instance_id, token, incarnation, execution_id, event_id)
+    LEFT JOIN inboxes AS b ON b.instance_id = ANY (ARRAY[e.instance_id])
     LEFT JOIN instances AS i ON i.instance_id = e.instance_id
     -- An inbox with another lease, or with messages that come before this turn's.
     WHERE b.lock_token IS DISTINCT FROM e.token
        OR (SELECT true FROM orchestrator_queue AS q WHERE q.instance_id = e.instance_id AND q.visible_at <= v_now LIMIT 1)
-       OR CASE WHEN e.life IS NULL
+       OR CASE WHEN e.incarnation IS NULL
           THEN i.instance_id IS NOT NULL
             OR (SELECT true FROM history AS h WHERE h.instance_id = e.instance_id LIMIT 1)
             OR (SELECT true FROM executions AS x WHERE x.instance_id = e.instance_id LIMIT 1)
-          ELSE (i.incarnation = e.life AND i.current_execution_id = e.execution_id
+          ELSE (i.incarnation = e.incarnation AND i.current_execution_id = e.execution_id
             AND i.paused_at IS NULL AND i.letters IS NULL AND e.event_id =
                 (SELECT max(h.event_id) FROM history AS h
                  WHERE h.instance_id = e.instance_id AND h.execution_id = e.execution_id)) IS NOT TRUE END;
@@ -57,7 +57,7 @@ BEGIN
     FROM unnest(p_instance, p_token) AS e (instance_id, token)
     CROSS JOIN LATERAL (SELECT array_agg(q.id ORDER BY q.id) AS ids, max(q.visible_at) AS visible_by
                         FROM orchestrator_queue AS q WHERE q.instance_id = e.instance_id AND q.visible_at <= v_now) AS q
-    WHERE b.instance_id = e.instance_id AND b.instance_id = ANY (p_instance) AND b.lock_token = e.token;
+    WHERE b.instance_id = ANY (ARRAY[e.instance_id]) AND b.lock_token = e.token;
 END $$;
 
 -- Processes that have this store open. One that ends uncleanly stays listed, for a day.
@@ -66,7 +66,7 @@ CREATE TABLE openings (
     opened_at bigint NOT NULL
 );
 
--- Lists a process; tells whether others are listed, which may have ended uncleanly.
+-- Lists a process; returns whether others are listed, which may have ended uncleanly.
 CREATE FUNCTION note_opening(p_id uuid) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM openings AS o WHERE o.opened_at < server_ms(clock_timestamp()) - 86400000;

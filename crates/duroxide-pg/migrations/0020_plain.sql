@@ -6,7 +6,7 @@
 -- are for that instance alone. `a_` is the activity whose result the turn was decided on, `w_` the one that it asks for; with `w_token` it
 -- is leased from the beginning, to a worker of the node that waits. `o_is_done` is false, and nothing is written, if the instance has an
 -- inbox: then the turn takes the long way.
-CREATE FUNCTION commit_plain(p_expected bigint, p_instance text, p_life bigint, p_execution bigint, p_event bigint, p_name text,
+CREATE FUNCTION commit_plain(p_expected bigint, p_instance text, p_incarnation bigint, p_execution bigint, p_event bigint, p_name text,
     p_version text, p_pinned text, p_lane text, p_status text, p_output text, p_ends boolean,
     e_id bigint[], e_type text[], e_data text[], a_id bigint, a_token uuid,
     w_activity bigint, w_name text, w_item text, w_tag text, w_lane text, w_token uuid, w_lock bigint)
@@ -21,7 +21,7 @@ DECLARE
     v_session text;
     v_looked timestamptz;
 BEGIN
-    -- Whoever sends something to the instance waits here until the turn is stored. What has messages has an inbox.
+    -- A transaction that sends something to the instance waits here until the turn is stored. What has messages has an inbox.
     INSERT INTO inboxes (instance_id, lane, ready_at) VALUES (p_instance, '', 0) ON CONFLICT (instance_id) DO NOTHING;
     IF NOT FOUND THEN
         o_is_done := false;
@@ -41,7 +41,7 @@ BEGIN
         END IF;
         INSERT INTO instances (instance_id, orchestration_name, orchestration_version, current_execution_id, created_at, updated_at,
             incarnation, lane)
-        VALUES (p_instance, p_name, p_version, p_execution, o_now, o_now, p_life, coalesce(p_lane, ''));
+        VALUES (p_instance, p_name, p_version, p_execution, o_now, o_now, p_incarnation, coalesce(p_lane, ''));
         INSERT INTO executions (instance_id, execution_id, status, output, started_at, completed_at, pinned)
         VALUES (p_instance, p_execution, coalesce(p_status, 'Running'), p_output, o_now,
             CASE WHEN p_status <> 'Running' THEN o_now END, p_pinned);
@@ -49,7 +49,7 @@ BEGIN
     ELSE
         -- A deletion that finds no inbox does not wait for one: it holds the row of the instance.
         UPDATE instances AS i SET updated_at = o_now, lane = coalesce(p_lane, i.lane)
-        WHERE i.instance_id = p_instance AND i.incarnation = p_life AND i.current_execution_id = p_execution
+        WHERE i.instance_id = p_instance AND i.incarnation = p_incarnation AND i.current_execution_id = p_execution
           AND i.paused_at IS NULL AND i.letters IS NULL
         RETURNING i.custom_status, i.custom_status_version,
             (SELECT max(h.event_id) FROM history AS h WHERE h.instance_id = p_instance AND h.execution_id = p_execution),
@@ -78,7 +78,7 @@ BEGIN
     IF w_activity IS NOT NULL THEN
         INSERT INTO worker_queue (instance_id, execution_id, activity_id, name, work_item, tag, lane, visible_at, created_at,
             incarnation, lock_token, locked_until, attempt_count)
-        VALUES (p_instance, p_execution, w_activity, w_name, w_item, w_tag, w_lane, o_now, o_now, p_life, w_token,
+        VALUES (p_instance, p_execution, w_activity, w_name, w_item, w_tag, w_lane, o_now, o_now, p_incarnation, w_token,
             coalesce(o_now + w_lock, 0), CASE WHEN w_token IS NULL THEN 0 ELSE 1 END)
         RETURNING id INTO o_work;
     END IF;

@@ -1,46 +1,33 @@
-//! The administrative contract over the store: each method delegates to its operation.
+//! The administrative contract: a table of contents. Each method delegates to its operation in `ops/`.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use duroxide_core::event::Event;
 use duroxide_core::provider::{
-    Closing, CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, HeldIds, InstanceCount,
-    InstanceFilter, InstanceInfo, InstanceQuery, InstanceSnapshot, InstanceSummary, InstanceTree,
-    Labelling, NodeInfo, NodeTerm, Page, Pausing, PendingWork, Provider, ProviderAdmin,
-    ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, Restoring, SeenNode,
-    SystemMetrics,
+    BlockNote, Closing, CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, HeldIds,
+    Incarnation, InstanceCount, InstanceFilter, InstanceInfo, InstanceQuery, InstanceSnapshot,
+    InstanceSummary, InstanceTree, Labelling, NodeInfo, NodeTerm, Page, Pausing, PendingWork,
+    Provider, ProviderAdmin, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, Restoring,
+    SeenNode, SystemMetrics, walk,
 };
 use duroxide_core::{LabelChange, Labels};
-use tokio_postgres::types::Type;
 
-use crate::ops::ask::only;
-use crate::ops::inspect::not_found;
-use crate::provider::{Answer, PostgresProvider, named};
-use crate::text;
-use crate::time::shown_ms;
+use crate::error::{Answer, named};
+use crate::handle::PostgresProvider;
 
 #[async_trait]
 impl ProviderAdmin for PostgresProvider {
     async fn list_instances(&self) -> Answer<Vec<String>> {
-        let sql = "SELECT instance_id FROM {s}.instances ORDER BY number DESC";
-        named("list_instances")(self.store.ids(sql, &[]).await)
+        named("list_instances")(self.store.instance_ids().await)
     }
 
     async fn list_instances_by_status(&self, status: &str) -> Answer<Vec<String>> {
-        let sql = "SELECT i.instance_id FROM {current} WHERE e.status = $1 ORDER BY i.number DESC";
-        let status = text::owned(status);
-        named("list_instances_by_status")(self.store.ids(sql, &[(&status, Type::TEXT)]).await)
+        named("list_instances_by_status")(self.store.ids_with_status(status).await)
     }
 
     async fn list_executions(&self, instance: &str) -> Answer<Vec<u64>> {
-        const OPERATION: &str = "list_executions";
-        let id = text::owned(instance);
-        let sql =
-            "SELECT execution_id FROM {s}.executions WHERE instance_id = $1 ORDER BY execution_id";
-        let rows = named(OPERATION)(self.store.ask(sql, &[(&id, Type::TEXT)]).await)?;
-        let read = rows.iter().map(|row| Ok(shown_ms(row.try_get(0)?)));
-        named(OPERATION)(read.collect())
+        named("list_executions")(self.store.executions(instance).await)
     }
 
     async fn read_history_with_execution_id(
@@ -56,13 +43,7 @@ impl ProviderAdmin for PostgresProvider {
     }
 
     async fn latest_execution_id(&self, instance: &str) -> Answer<u64> {
-        const OPERATION: &str = "latest_execution_id";
-        let id = text::owned(instance);
-        let sql =
-            "SELECT coalesce(max(execution_id), 1) FROM {s}.executions WHERE instance_id = $1";
-        let rows = named(OPERATION)(self.store.ask(sql, &[(&id, Type::TEXT)]).await)?;
-        let read = only(&rows).and_then(|row| Ok(shown_ms(row.try_get(0)?)));
-        named(OPERATION)(read)
+        named("latest_execution_id")(self.store.latest_execution(instance).await)
     }
 
     async fn get_instance_info(&self, instance: &str) -> Answer<InstanceInfo> {
@@ -78,11 +59,7 @@ impl ProviderAdmin for PostgresProvider {
     }
 
     async fn count_running_instances(&self) -> Answer<u64> {
-        const OPERATION: &str = "count_running_instances";
-        let sql = "SELECT count(*) FROM {s}.executions WHERE status = 'Running'";
-        let rows = named(OPERATION)(self.store.ask(sql, &[]).await)?;
-        let read = only(&rows).and_then(|row| Ok(shown_ms(row.try_get(0)?)));
-        named(OPERATION)(read)
+        named("count_running_instances")(self.store.running().await)
     }
 
     async fn get_queue_depths(&self) -> Answer<QueueDepths> {
@@ -90,13 +67,7 @@ impl ProviderAdmin for PostgresProvider {
     }
 
     async fn list_children(&self, instance_id: &str) -> Answer<Vec<String>> {
-        let id = text::owned(instance_id);
-        let sql = "SELECT c.instance_id FROM {s}.instances AS c LEFT JOIN {s}.instances AS p
-                ON p.instance_id = c.parent_instance_id
-            WHERE c.parent_instance_id = $1
-              AND (c.parent_incarnation IS NULL OR p.incarnation IS NULL OR c.parent_incarnation = p.incarnation)
-            ORDER BY c.number";
-        named("list_children")(self.store.ids(sql, &[(&id, Type::TEXT)]).await)
+        named("list_children")(self.store.children(instance_id).await)
     }
 
     async fn get_parent_id(&self, instance_id: &str) -> Answer<Option<String>> {
@@ -104,13 +75,7 @@ impl ProviderAdmin for PostgresProvider {
     }
 
     async fn get_instance_tree(&self, instance_id: &str) -> Answer<InstanceTree> {
-        let id = text::owned(instance_id);
-        let sql = "SELECT t FROM {s}.instance_tree($1) AS t";
-        let ids = self.store.ids(sql, &[(&id, Type::TEXT)]).await;
-        Ok(InstanceTree {
-            root_id: instance_id.to_owned(),
-            all_ids: named("get_instance_tree")(ids)?,
-        })
+        named("get_instance_tree")(self.store.tree(instance_id).await)
     }
 
     async fn delete_instances_atomic(
@@ -130,10 +95,7 @@ impl ProviderAdmin for PostgresProvider {
         instance_id: &str,
         options: PruneOptions,
     ) -> Answer<PruneResult> {
-        const OPERATION: &str = "prune_executions";
-        let pruned = named(OPERATION)(self.store.prune_one(instance_id, &options).await)?;
-        let missing = || -> ProviderError { not_found(instance_id).into_provider_error(OPERATION) };
-        pruned.ok_or_else(missing)
+        named("prune_executions")(self.store.prune_known(instance_id, &options).await)
     }
 
     async fn prune_executions_bulk(
@@ -181,13 +143,7 @@ impl ProviderAdmin for PostgresProvider {
     }
 
     async fn delete_dead_letter(&self, id: u64) -> Answer<bool> {
-        const OPERATION: &str = "delete_dead_letter";
-        let Ok(id) = i64::try_from(id) else {
-            return Ok(false);
-        };
-        let sql = "DELETE FROM {s}.dead_letters WHERE id = $1 RETURNING 1";
-        let rows = named(OPERATION)(self.store.ask(sql, &[(&id, Type::INT8)]).await)?;
-        Ok(!rows.is_empty())
+        named("delete_dead_letter")(self.store.delete_dead_letter(id).await)
     }
 
     async fn requeue_dead_letter(&self, id: u64) -> Answer<Option<Requeue>> {
@@ -204,6 +160,18 @@ impl ProviderAdmin for PostgresProvider {
 
     async fn resume_instance(&self, instance: &str) -> Answer<Option<Pausing>> {
         named("resume_instance")(self.store.resume(instance).await).map(Some)
+    }
+
+    async fn pause_life(&self, instance: &str, life: Incarnation) -> Answer<Option<Pausing>> {
+        named("pause_life")(self.store.pause_life(instance, life).await).map(Some)
+    }
+
+    async fn resume_life(&self, instance: &str, life: Incarnation) -> Answer<Option<Pausing>> {
+        named("resume_life")(self.store.resume_life(instance, life).await).map(Some)
+    }
+
+    async fn incarnation(&self, instance: &str) -> Answer<Option<Incarnation>> {
+        named("incarnation")(self.store.incarnation_of(instance).await)
     }
 
     async fn paused_since(&self, instance: &str) -> Answer<Option<u64>> {
@@ -231,6 +199,9 @@ impl ProviderAdmin for PostgresProvider {
         query: &InstanceQuery,
         key: &str,
     ) -> Answer<Vec<InstanceCount>> {
+        if query.waiting_for.is_some() {
+            return walk::count_by_label(self, query, key).await;
+        }
         named("count_instances_by_label")(self.store.counts_by_label(query, key).await)
     }
 
@@ -252,6 +223,9 @@ impl ProviderAdmin for PostgresProvider {
     }
 
     async fn query_instances(&self, query: &InstanceQuery) -> Answer<Page<InstanceSummary>> {
+        if query.waiting_for.is_some() {
+            return walk::page(self, query).await;
+        }
         let position = query.position()?;
         named("query_instances")(self.store.page(query, position.as_ref()).await)
     }
@@ -261,7 +235,14 @@ impl ProviderAdmin for PostgresProvider {
         query: &InstanceQuery,
         by: CountBy,
     ) -> Answer<Vec<InstanceCount>> {
+        if query.waiting_for.is_some() {
+            return walk::count(self, query, by).await;
+        }
         named("count_instances")(self.store.counts(query, by).await)
+    }
+
+    async fn block_note(&self, instance: &str) -> Answer<Option<BlockNote>> {
+        named("block_note")(self.store.block_note_of(instance).await)
     }
 
     async fn list_ready_work(&self, limit: u32) -> Answer<Option<Vec<ReadyWork>>> {

@@ -5,6 +5,7 @@ use duroxide_core::event::Event;
 use duroxide_core::provider::WorkItem;
 use duroxide_core::provider::rules::lane::{self, WorkNeeds};
 use duroxide_core::provider::rules::{self, Refusal};
+use tokio_postgres::{Column, Row};
 
 use crate::error::Result;
 use crate::text;
@@ -47,7 +48,7 @@ impl NewMessage {
         self.kind == "CancelInstance"
     }
 
-    /// Whether a child tells its parent how it ended.
+    /// Whether it notifies a parent of how its child ended.
     pub(crate) fn is_notice(&self) -> bool {
         matches!(self.kind, "SubOrchCompleted" | "SubOrchFailed")
     }
@@ -82,6 +83,21 @@ pub(crate) fn number(what: &str, value: u64) -> Result<i64> {
     let stored = i64::try_from(value)
         .map_err(|_| Refusal::unstorable(format!("{what} {value}"), "numbers have 63 bits"))?;
     Ok(stored)
+}
+
+/// A number of a row that is never negative: an id, a count, a size.
+pub(crate) fn unsigned(row: &Row, column: usize) -> Result<u64> {
+    let stored: i64 = row.try_get(column)?;
+    let value = u64::try_from(stored).map_err(|_| {
+        let name = row.columns().get(column).map_or("?", Column::name);
+        Refusal::undecodable(format!("column {name}"), &format!("{stored} is negative"))
+    })?;
+    Ok(value)
+}
+
+/// A number that this process stored or read as an id before ([`number`], [`unsigned`]); 0 for what is none.
+pub(crate) fn shown_number(stored: i64) -> u64 {
+    u64::try_from(stored).unwrap_or(0)
 }
 
 pub(crate) fn events(instance: &str, events: &[Event]) -> Result<Vec<NewEvent>> {

@@ -34,6 +34,14 @@ pub enum PgError {
         /// Why not.
         why: String,
     },
+    /// The server was asked, and its answer was lost: what was asked for may have happened.
+    #[error(
+        "the answer of the database was lost ({why}); the call may have taken effect, and is tried again"
+    )]
+    Uncertain {
+        /// How it was lost.
+        why: String,
+    },
     /// The server refuses this user, this database, or what they want to do.
     #[error("the database refuses: {why}")]
     Refused {
@@ -104,7 +112,36 @@ pub enum PgError {
 
 pub(crate) type Result<T> = std::result::Result<T, PgError>;
 
+/// What a method of the contract answers.
+pub(crate) type Answer<T> = std::result::Result<T, ProviderError>;
+
+/// The answer of a method that is called this. The name is said once, so no error can carry another one's.
+pub(crate) fn named<T>(operation: &str) -> impl FnOnce(Result<T>) -> Answer<T> + '_ {
+    move |result| result.map_err(|error| error.into_provider_error(operation))
+}
+
+/// The answer to a renewal. A failure that is not about the lease says nothing of it: the lease holds until it lapses,
+/// so the renewal is tried again. The engine takes any other error for a lost lease, as the published contract does.
+pub(crate) fn renewed(operation: &str) -> impl FnOnce(Result<()>) -> Answer<()> + '_ {
+    move |result| match result {
+        Err(PgError::Refused { why } | PgError::Database { why }) => {
+            Err(ProviderError::retryable(operation, why))
+        }
+        result => named(operation)(result),
+    }
+}
+
 impl PgError {
+    /// The error of a call that writes and was sent to the server: a connection that broke since then took the answer
+    /// with it.
+    pub(crate) fn of_sent(error: tokio_postgres::Error) -> Self {
+        let was_answered = error.as_db_error().is_some();
+        match Self::from(error) {
+            Self::OutOfReach { why } if !was_answered => Self::Uncertain { why },
+            other => other,
+        }
+    }
+
     /// A stable code; docs/errors.md says what each means and what to do.
     ///
     /// ```
@@ -126,6 +163,7 @@ impl PgError {
             Self::Database { .. } => "D0810",
             Self::Closed => "D0811",
             Self::NotPublished { .. } => "D0812",
+            Self::Uncertain { .. } => "D0813",
             Self::Contract(refusal) => refusal.code(),
         }
     }
@@ -134,6 +172,7 @@ impl PgError {
     pub(crate) fn again(&self) -> Self {
         match self {
             Self::OutOfReach { why } => Self::OutOfReach { why: why.clone() },
+            Self::Uncertain { why } => Self::Uncertain { why: why.clone() },
             Self::GaveUp { why } => Self::GaveUp { why: why.clone() },
             Self::Refused { why } => Self::Refused { why: why.clone() },
             Self::Database { why } => Self::Database { why: why.clone() },
@@ -149,7 +188,7 @@ impl PgError {
     pub(crate) fn into_provider_error(self, operation: &str) -> ProviderError {
         let message = self.to_string();
         match self {
-            Self::OutOfReach { .. } | Self::GaveUp { .. } => {
+            Self::OutOfReach { .. } | Self::Uncertain { .. } | Self::GaveUp { .. } => {
                 ProviderError::retryable(operation, message)
             }
             Self::Contract(refusal) => refusal.into_provider_error(operation),
@@ -198,7 +237,7 @@ impl From<tokio_postgres::Error> for PgError {
         // Classes of the standard; a code of its own where a class says too little.
         match &server.code().code()[..2] {
             "08" => Self::OutOfReach { why },
-            // A standby that was not told yet that it is not the one to write to, or the other way round.
+            // A standby that does not know yet that it is not the one to write to, or the other way round.
             "25" if server.code().code() == "25006" => Self::OutOfReach { why },
             // Limits that an operator set for idle and for long transactions.
             "25" if matches!(server.code().code(), "25P03" | "25P04") => Self::GaveUp { why },
@@ -253,5 +292,19 @@ impl From<deadpool_postgres::PoolError> for PgError {
                 why: other.to_string(),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_contract_says_that_a_lease_is_lost() {
+        let answer = |error: PgError| renewed("renew_work_item_lock")(Err(error)).unwrap_err();
+        let why = || "permission denied (42501)".to_owned();
+        assert!(answer(PgError::Refused { why: why() }).is_retryable());
+        assert!(answer(PgError::Database { why: why() }).is_retryable());
+        assert!(answer(PgError::Contract(Refusal::InvalidToken)).is_lease_lost());
     }
 }

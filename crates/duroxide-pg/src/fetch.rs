@@ -2,7 +2,6 @@
 //! decode becomes a dead letter under the lease it was claimed with.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use duroxide_core::provider::{ClaimedTurn, ClaimedWork, Incarnation, TurnClaim, WorkClaim};
 use tokio::time::Instant;
@@ -19,22 +18,25 @@ impl Store {
     pub(crate) async fn fetch_turns(&self, claim: &TurnClaim) -> Result<Vec<ClaimedTurn>> {
         let ask = Arc::new(claim_turns::Ask::new(claim, self.unknown_instance_grace));
         if ask.abilities.are_none() {
-            sleep_out(claim.poll_timeout).await;
+            // Nothing can be found, and the caller must not ask again at once.
+            if let Some(wait) = claim.wait() {
+                tokio::time::sleep(wait).await;
+            }
             return Ok(Vec::new());
         }
-        let deadline = deadline(claim.poll_timeout);
+        let deadline = claim.wait().map(|wait| Instant::now() + wait);
         loop {
             let mut raw = self.claim_turns(Arc::clone(&ask), deadline).await?;
             let nothing_there = raw.is_empty();
             if let Err(error) = self.load(&ask, &mut raw).await {
-                let kept = self.give_back_cold(raw).await;
-                if kept.is_empty() {
+                // Those that the caller holds in memory go on.
+                raw.give_back(|turn| turn.is_cold());
+                if raw.is_empty() {
                     return Err(error);
                 }
-                raw = kept;
             }
             let mut found = Vec::with_capacity(raw.len());
-            for raw in raw {
+            for raw in raw.delivered() {
                 let (turn, broken) = raw.decode();
                 if !broken.is_empty() && !self.dead_letter_unreadable(&turn, &broken).await {
                     continue;
@@ -74,15 +76,6 @@ impl Store {
         Ok(())
     }
 
-    /// Gives the turns back, uncounted, whose histories could not be loaded; those that the caller holds go on.
-    async fn give_back_cold(&self, turns: Vec<RawTurn>) -> Vec<RawTurn> {
-        let (cold, kept): (Vec<_>, Vec<_>) = turns.into_iter().partition(RawTurn::is_cold);
-        for turn in cold {
-            self.give_back(turn);
-        }
-        kept
-    }
-
     /// Dead-letters the messages of a turn that did not decode. Returns whether the turn can go on. If that fails, the
     /// other claimed turns are still handed out, and this one is claimed again when its lease has run out.
     async fn dead_letter_unreadable(&self, turn: &ClaimedTurn, broken: &[(i64, String)]) -> bool {
@@ -96,8 +89,7 @@ impl Store {
     }
 
     pub(crate) async fn fetch_work(&self, claim: WorkClaim) -> Result<Vec<ClaimedWork>> {
-        let timeout = claim.poll_timeout;
-        let deadline = deadline(timeout);
+        let deadline = claim.wait().map(|wait| Instant::now() + wait);
         let ask = Arc::new(claim_work::Ask::new(claim));
         if ask.wants_nothing() {
             return Ok(Vec::new());
@@ -106,7 +98,7 @@ impl Store {
             let raw = self.claim_work(Arc::clone(&ask), deadline).await?;
             let nothing_there = raw.is_empty();
             let mut found = Vec::with_capacity(raw.len());
-            for raw in raw {
+            for raw in raw.delivered() {
                 let lock_token = token::for_work(raw.id, raw.random);
                 match codec::decode_work_item(&raw.json) {
                     Ok(item) => found.push(ClaimedWork {
@@ -128,19 +120,5 @@ impl Store {
                 return Ok(found);
             }
         }
-    }
-}
-
-/// Until when a claim waits; `None` if it does not wait at all.
-fn deadline(poll_timeout: Duration) -> Option<Instant> {
-    /// Stands in for "for ever" where adding to an instant could overflow.
-    const VERY_LONG: Duration = Duration::from_secs(60 * 60 * 24 * 365);
-    (!poll_timeout.is_zero()).then(|| Instant::now() + poll_timeout.min(VERY_LONG))
-}
-
-/// Waits as long as a claim would that can never be served.
-async fn sleep_out(poll_timeout: Duration) {
-    if let Some(at) = deadline(poll_timeout) {
-        tokio::time::sleep_until(at).await;
     }
 }

@@ -1,11 +1,13 @@
 //! Wake-ups between processes. In: what an exchange left for others, notices of others. Out: at most one NOTIFY per
 //! [`NOTIFY_INTERVAL_MIN`], claims that look again, notified watches.
 //!
-//! One connection listens. Each process announces itself every 30 s; a process that has heard no other sends no NOTIFY.
-//! A notice is `sender|kinds|marks|turns|work`: `t` turns, `w` activities, `g` an announcement, `*` any instance; marks
-//! name instances that ended; turns and work are the keys from which on something is new (`group/marks.rs`).
+//! One connection listens. Each process announces itself every 30 s; one that received no announcement sends no NOTIFY.
+//! A notice is `sender|kinds|hashes|turns|work`: `t` turns, `w` activities, `g` an announcement, `*` any instance;
+//! hashes stand for instances that ended; turns and work are the keys from which on something is new
+//! (`group/marks.rs`).
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,43 +19,55 @@ use uuid::Uuid;
 
 use crate::connection::db::Db;
 use crate::connection::tls::Tls;
-use crate::queues::{ANYWHERE, News, Queues};
-use crate::watch::{Watches, mark};
+use crate::news::{ANYWHERE, News, Queues};
+use crate::watch::{Watches, hash};
 
 /// How long notices are collected before they are sent.
 const NOTIFY_INTERVAL_MIN: Duration = Duration::from_millis(10);
-/// How often a process announces the others, and how long a announcement lasts.
+/// How often a process announces itself to the others, and how long an announcement lasts.
 const ANNOUNCE_EVERY: Duration = Duration::from_secs(30);
 const ANNOUNCEMENT_LASTS: Duration = Duration::from_secs(100);
 /// How long a first notice of its own may take to come back.
 const ECHO_PATIENCE: Duration = Duration::from_secs(2);
-/// How long a server that is away is left alone.
+/// How long others may take to reply to the announcement of a process that is new.
+const REPLY_PATIENCE: Duration = Duration::from_secs(1);
+/// How long to wait before a notice is sent again to a server that is away.
 const RESEND_AFTER: Duration = Duration::from_secs(1);
-/// How many marks fit into one notice.
-const MARKS_MAX: usize = 400;
+/// How many hashes fit into one notice.
+const HASHES_MAX: usize = 400;
 
-/// What waits to be told.
+/// What one process notifies the others of: collected before it is sent, or read from a NOTIFY.
 #[derive(Debug, Default)]
-struct Untold {
+struct Notice {
     news: News,
+    /// Whether the sender announces itself.
     announces: bool,
-    /// Of a notice that was heard: whether nothing was heard of its sender for long.
+    /// Of a received notice: whether its sender was not known to be there.
     is_new: bool,
-    marks: HashSet<u64>,
-    rings_all: bool,
+    /// Instances that ended.
+    hashes: HashSet<u64>,
+    /// Whether any instance may have ended.
+    is_about_all: bool,
 }
 
-impl Untold {
+impl Notice {
     fn is_empty(&self) -> bool {
-        self.news == News::default() && !self.announces && self.marks.is_empty() && !self.rings_all
+        self.news == News::default()
+            && !self.announces
+            && self.hashes.is_empty()
+            && !self.is_about_all
     }
 }
 
 #[derive(Debug)]
 pub(crate) struct Notifier {
     node: String,
-    untold: Mutex<Untold>,
-    has_untold: Notify,
+    pending: Mutex<Notice>,
+    has_pending: Notify,
+    /// No more comes: the store has been closed.
+    is_closed: AtomicBool,
+    /// Until when others may not have replied to the first announcement of this process.
+    unanswered_until: Mutex<Option<Instant>>,
     /// Other processes, and until when they are known to be there.
     company: Mutex<HashMap<String, Instant>>,
     watches: Arc<Watches>,
@@ -64,70 +78,106 @@ impl Notifier {
         let node = Uuid::new_v4().simple().to_string();
         Arc::new(Self {
             node: node[..12].to_owned(),
-            untold: Mutex::default(),
-            has_untold: Notify::new(),
+            pending: Mutex::default(),
+            has_pending: Notify::new(),
+            is_closed: AtomicBool::new(false),
+            unanswered_until: Mutex::default(),
             company: Mutex::default(),
             watches,
         })
     }
 
-    /// Whether other processes are heard.
+    /// Whether notices of other processes arrive.
     pub(crate) fn hears(&self) -> bool {
         self.watches.hears()
     }
 
     fn has_company(&self) -> bool {
+        let now = Instant::now();
+        // A process that receives no notices, or no replies yet, does not know whether it is alone.
+        if !self.hears() || self.is_unanswered(now) {
+            return true;
+        }
         let company = self.company.lock().unwrap_or_else(PoisonError::into_inner);
-        // Who cannot hear does not know whether it is alone.
-        !self.hears() || company.values().any(|until| *until > Instant::now())
+        company.values().any(|until| *until > now)
     }
 
-    /// Something is there for other processes, or instances ended that they may watch.
-    pub(crate) fn tell(&self, news: News, ended: &[String]) {
+    fn is_unanswered(&self, now: Instant) -> bool {
+        let until = self.unanswered_until.lock();
+        until
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_some_and(|until| now < until)
+    }
+
+    /// Notices arrive from now on; replies to the announcement of this process are on their way.
+    fn begin_to_hear(&self) {
+        let until = Instant::now() + REPLY_PATIENCE;
+        *self
+            .unanswered_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(until);
+        self.watches.set_hears(true);
+        // Notices that were sent before this moment did not arrive.
+        self.watches.everything_changed();
+    }
+
+    /// No more comes. What waits is still sent.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        self.has_pending.notify_one();
+    }
+
+    /// Notifies other processes of what they may claim, and of instances that ended, which they may watch.
+    pub(crate) fn notify(&self, news: News, ended: &[String]) {
         if (news == News::default() && ended.is_empty()) || !self.has_company() {
             return;
         }
-        self.add(|untold| {
-            untold.news.add(news);
-            untold.marks.extend(ended.iter().map(|id| mark(id)));
-            if untold.marks.len() > MARKS_MAX {
-                untold.marks.clear();
-                untold.rings_all = true;
+        self.add(|notice| {
+            notice.news.add(news);
+            notice.hashes.extend(ended.iter().map(|id| hash(id)));
+            if notice.hashes.len() > HASHES_MAX {
+                notice.hashes.clear();
+                notice.is_about_all = true;
             }
         });
     }
 
-    fn add(&self, change: impl FnOnce(&mut Untold)) {
-        change(&mut self.untold.lock().unwrap_or_else(PoisonError::into_inner));
-        self.has_untold.notify_one();
+    fn add(&self, change: impl FnOnce(&mut Notice)) {
+        change(&mut self.pending.lock().unwrap_or_else(PoisonError::into_inner));
+        self.has_pending.notify_one();
     }
 
-    fn take(&self) -> Untold {
-        std::mem::take(&mut *self.untold.lock().unwrap_or_else(PoisonError::into_inner))
+    fn take(&self) -> Notice {
+        std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn written(&self, untold: &Untold) -> String {
+    fn written(&self, notice: &Notice) -> String {
         let kinds: String = [
-            (untold.news.turns.is_some(), 't'),
-            (untold.news.work.is_some(), 'w'),
-            (untold.announces, 'g'),
-            (untold.rings_all, '*'),
+            (notice.news.turns.is_some(), 't'),
+            (notice.news.work.is_some(), 'w'),
+            (notice.announces, 'g'),
+            (notice.is_about_all, '*'),
         ]
         .into_iter()
         .filter_map(|(is_so, letter)| is_so.then_some(letter))
         .collect();
-        let marks: Vec<String> = untold
-            .marks
+        let hashes: Vec<String> = notice
+            .hashes
             .iter()
-            .map(|mark| format!("{mark:x}"))
+            .map(|hash| format!("{hash:x}"))
             .collect();
         let key = |key: Option<i64>| key.map_or(String::new(), |key| key.to_string());
-        let News { turns, work } = untold.news;
-        let marks = marks.join(",");
-        format!("{}|{kinds}|{marks}|{}|{}", self.node, key(turns), key(work))
+        let News { turns, work } = notice.news;
+        let hashes = hashes.join(",");
+        format!(
+            "{}|{kinds}|{hashes}|{}|{}",
+            self.node,
+            key(turns),
+            key(work)
+        )
     }
 
-    /// Another process is there; whether nothing was heard of it for long.
+    /// A notice of another process came. Returns whether that process was not known to be there.
     fn meets(&self, sender: &str) -> bool {
         let now = Instant::now();
         let mut company = self.company.lock().unwrap_or_else(PoisonError::into_inner);
@@ -141,14 +191,14 @@ impl Notifier {
     }
 
     /// Reads a notice; `None` for one of our own. Whatever is not understood counts as a change of everything.
-    fn read(&self, notice: &str) -> Option<Untold> {
+    fn read(&self, notice: &str) -> Option<Notice> {
         let mut parts = notice.split('|');
         let sender = parts.next().unwrap_or_default();
         if sender == self.node {
             return None;
         }
         let kinds = parts.next().unwrap_or("tw*");
-        let marks = parts.next().unwrap_or_default();
+        let hashes = parts.next().unwrap_or_default();
         let mut from = |is_so: bool| {
             let key = parts.next().and_then(|key| key.parse().ok());
             is_so.then_some(key.unwrap_or(ANYWHERE))
@@ -158,14 +208,14 @@ impl Notifier {
             work: from(kinds.contains('w')),
         };
         let is_new = sender.len() == self.node.len() && self.meets(sender);
-        Some(Untold {
+        Some(Notice {
             is_new,
             news,
             announces: kinds.contains('g'),
-            rings_all: kinds.contains('*'),
-            marks: marks
+            is_about_all: kinds.contains('*'),
+            hashes: hashes
                 .split(',')
-                .filter_map(|mark| u64::from_str_radix(mark, 16).ok())
+                .filter_map(|hash| u64::from_str_radix(hash, 16).ok())
                 .collect(),
         })
     }
@@ -176,37 +226,42 @@ pub(crate) fn channel(schema: &str) -> String {
     format!("duroxide_{schema}").chars().take(63).collect()
 }
 
-/// Sends what waits, at most once per pause. Ends with the store.
+/// Sends what waits, at most once per pause, until [`Notifier::close`] was called and nothing waits any more.
 pub(crate) async fn send(notifier: Arc<Notifier>, db: Arc<Db>, channel: String) {
     use tokio_postgres::types::Type;
     loop {
-        notifier.has_untold.notified().await;
-        let untold = notifier.take();
-        if untold.is_empty() {
+        notifier.has_pending.notified().await;
+        // Asked before the notice is taken: what is added before the end is sent.
+        let is_closed = notifier.is_closed.load(Ordering::Acquire);
+        let pending = notifier.take();
+        if pending.is_empty() {
+            if is_closed {
+                return;
+            }
             continue;
         }
-        let notice = notifier.written(&untold);
+        let notice = notifier.written(&pending);
         // A notice need not wait for the disk.
-        let told = db
+        let sent = db
             .rows(
                 "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)",
                 &[(&channel, Type::TEXT), (&notice, Type::TEXT)],
             )
             .await;
-        if let Err(error) = told {
+        if let Err(error) = sent {
             tracing::debug!(target: "duroxide::providers::postgres", %error, "a notice was not sent, it is sent again");
             tokio::time::sleep(RESEND_AFTER).await;
-            notifier.add(|untold| {
-                untold.news = Queues::BOTH.into();
-                untold.rings_all = true;
+            notifier.add(|notice| {
+                notice.news = Queues::BOTH.into();
+                notice.is_about_all = true;
             });
         }
         tokio::time::sleep(NOTIFY_INTERVAL_MIN).await;
     }
 }
 
-/// Listens, and listens again when the connection is lost. `hear` takes what was heard, and says whether the store is
-/// still open. Says on `ready` that it hears, or that it cannot.
+/// Listens, and listens again when the connection is lost. `hear` takes the news, and returns whether the store is
+/// still open. Drops `ready` once notices arrive, or it is clear that they do not.
 pub(crate) async fn listen(
     notifier: Arc<Notifier>,
     config: Config,
@@ -257,7 +312,7 @@ async fn connected(
     let mut listening = std::pin::pin!(client.batch_execute(&listen));
     let (mut listens, mut hears) = (false, false);
     let mut announce_at = Instant::now();
-    // A pooler takes the LISTEN and delivers nothing: only a process that hears its own announcement listens.
+    // A pooler takes the LISTEN and delivers nothing: only a process that receives its own announcement listens.
     let mut deaf_at = Instant::now() + Duration::from_secs(3_600);
     loop {
         tokio::select! {
@@ -270,7 +325,7 @@ async fn connected(
             }
             () = tokio::time::sleep_until(announce_at), if listens => {
                 announce_at = Instant::now() + ANNOUNCE_EVERY;
-                notifier.add(|untold| untold.announces = true);
+                notifier.add(|notice| notice.announces = true);
             }
             () = tokio::time::sleep_until(deaf_at) => {
                 return "notices of its own do not come back; is there a pooler in between?".to_owned();
@@ -280,9 +335,7 @@ async fn connected(
                     deaf_at = Instant::now() + ANNOUNCEMENT_LASTS;
                     if !hears {
                         hears = true;
-                        notifier.watches.set_hears(true);
-                        // What happened before this moment was not heard.
-                        notifier.watches.everything_changed();
+                        notifier.begin_to_hear();
                         hear(Queues::BOTH.into());
                         drop(ready.take());
                     }
@@ -300,22 +353,22 @@ async fn connected(
 }
 
 fn take(notifier: &Notifier, payload: &str, hear: &impl Fn(News) -> bool) {
-    let Some(heard) = notifier.read(payload) else {
+    let Some(received) = notifier.read(payload) else {
         return;
     };
-    if heard.announces && heard.is_new {
+    if received.announces && received.is_new {
         // The new listener missed what was sent before it listened.
-        notifier.add(|untold| {
-            untold.news = Queues::BOTH.into();
-            untold.rings_all = true;
+        notifier.add(|notice| {
+            notice.news = Queues::BOTH.into();
+            notice.is_about_all = true;
         });
     }
-    if heard.rings_all {
+    if received.is_about_all {
         notifier.watches.everything_changed()
     } else {
-        notifier.watches.heard(&heard.marks)
+        notifier.watches.may_have_ended(&received.hashes)
     }
-    hear(heard.news);
+    hear(received.news);
 }
 
 #[cfg(test)]
@@ -336,37 +389,45 @@ mod tests {
     #[test]
     fn a_notice_says_what_was_told_and_ones_own_is_not_heard() {
         let (here, there) = (notifier(), notifier());
-        let untold = Untold {
+        let notice = Notice {
             news: NEWS,
-            marks: HashSet::from([mark("a"), mark("b")]),
-            ..Untold::default()
+            hashes: HashSet::from([hash("a"), hash("b")]),
+            ..Notice::default()
         };
-        let notice = here.written(&untold);
-        assert!(here.read(&notice).is_none());
-        let heard = there.read(&notice).unwrap();
-        assert_eq!(heard.news, NEWS);
-        assert_eq!(heard.marks, untold.marks);
+        let written = here.written(&notice);
+        assert!(here.read(&written).is_none());
+        let received = there.read(&written).unwrap();
+        assert_eq!(received.news, NEWS);
+        assert_eq!(received.hashes, notice.hashes);
     }
 
     #[test]
     fn who_is_alone_tells_nothing() {
         let (here, there) = (notifier(), notifier());
-        here.tell(Queues::BOTH.into(), &["a".to_owned()]);
+        here.notify(Queues::BOTH.into(), &["a".to_owned()]);
         assert!(here.take().is_empty());
-        let announcement = there.written(&Untold {
+        let announcement = there.written(&Notice {
             announces: true,
-            ..Untold::default()
+            ..Notice::default()
         });
         assert!(here.read(&announcement).unwrap().announces);
-        here.tell(Queues::BOTH.into(), &["a".to_owned()]);
+        here.notify(Queues::BOTH.into(), &["a".to_owned()]);
+        assert!(!here.take().is_empty());
+    }
+
+    #[test]
+    fn who_has_just_begun_to_listen_does_not_know_yet_that_it_is_alone() {
+        let here = notifier();
+        here.begin_to_hear();
+        here.notify(Queues::BOTH.into(), &[]);
         assert!(!here.take().is_empty());
     }
 
     #[test]
     fn a_notice_written_by_a_person_is_news_of_everything() {
-        let heard = notifier().read("look!").unwrap();
-        assert_eq!(heard.news, Queues::BOTH.into());
-        assert!(heard.rings_all);
+        let received = notifier().read("look!").unwrap();
+        assert_eq!(received.news, Queues::BOTH.into());
+        assert!(received.is_about_all);
     }
 
     #[test]
@@ -374,9 +435,9 @@ mod tests {
         let here = notifier();
         here.read("0123456789ab|g|");
         let ended: Vec<String> = (0..1_000).map(|n| n.to_string()).collect();
-        here.tell(News::default(), &ended);
-        let untold = here.take();
-        assert!(untold.rings_all && untold.marks.is_empty());
-        assert!(here.written(&untold).len() < 8_000);
+        here.notify(News::default(), &ended);
+        let notice = here.take();
+        assert!(notice.is_about_all && notice.hashes.is_empty());
+        assert!(here.written(&notice).len() < 8_000);
     }
 }

@@ -34,7 +34,7 @@ pub struct ProviderConfig {
     pub database_url: String,
     /// The schema; `duroxide` if not given.
     pub schema_name: Option<String>,
-    /// What to do about the schema.
+    /// Treatment of a schema that is missing or older.
     pub migration_policy: MigrationPolicy,
     /// Limits and names of this process.
     pub options: PostgresOptions,
@@ -78,7 +78,7 @@ impl fmt::Debug for ProviderConfig {
 pub struct PostgresOptions {
     /// Connections for claims, commits and reads, at least 5; 7 if not given. One more connection listens.
     pub pool_size: usize,
-    /// Where to listen for wake-ups, if not at the url of the database: behind PgBouncer, the server itself.
+    /// Url at which to listen for wake-ups, if not that of the database: behind PgBouncer, the server itself.
     pub listener_url: Option<String>,
     /// Whether to listen at all. Without it work of other processes is found by polling, within a second.
     pub listen: bool,

@@ -1,5 +1,5 @@
-//! The published contract over the store: one delegating step per method. Arguments are encoded before, and rows
-//! decoded after, the trip to the server.
+//! The published contract: a table of contents. Each method delegates to its operation in `ops/` or to a claim in
+//! `fetch.rs`, and says its name once.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -7,160 +7,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use duroxide_core::event::Event;
 use duroxide_core::provider::{
-    ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata, InstanceOutcome,
-    InstanceQuery, InstanceWatch, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
+    BlockedInstance, ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata,
+    InstanceOutcome, InstanceWatch, OrchestrationItem, Provider, ProviderAdmin,
     ScheduledActivityIdentifier, SessionFetchConfig, Submission, Submitted, SystemStats, TagFilter,
     TurnClaim, TurnWrites, WorkClaim, WorkItem,
 };
-use tokio_postgres::types::Type;
 
-use crate::calls::commit_turn::Commit;
-use crate::calls::enqueue::Ack;
-use crate::codec;
-use crate::connection::call::Call;
-use crate::connection::migrate;
-use crate::connection::schema::Schema;
-use crate::error::{PgError, Result};
-use crate::group::Op;
-use crate::options::ProviderConfig;
-use crate::store::Store;
-use crate::text;
-use crate::thread;
-use crate::time::{duration_ms, shown_ms};
-use crate::token;
-
-pub(crate) type Answer<T> = std::result::Result<T, ProviderError>;
-
-/// A store in one schema of a PostgreSQL database.
-#[derive(Debug)]
-pub struct PostgresProvider {
-    pub(crate) store: Store,
-}
-
-impl PostgresProvider {
-    /// Opens the schema `duroxide` of the database at this url, and creates it or brings it up to date first.
-    ///
-    /// # Errors
-    ///
-    /// If the url is not understood, the database is out of reach or refuses, or the schema belongs to a newer build.
-    pub async fn new(database_url: &str) -> std::result::Result<Self, PgError> {
-        Self::new_with_schema(database_url, None).await
-    }
-
-    /// As [`new`](Self::new), in a schema of this name: one for each tenant.
-    ///
-    /// # Errors
-    ///
-    /// As [`new`](Self::new), and if the name is no plain identifier.
-    pub async fn new_with_schema(
-        database_url: &str,
-        schema_name: Option<&str>,
-    ) -> std::result::Result<Self, PgError> {
-        let config = ProviderConfig {
-            schema_name: schema_name.map(str::to_owned),
-            ..ProviderConfig::url(database_url)
-        };
-        Self::new_with_config(config).await
-    }
-
-    /// As [`new`](Self::new), with everything that can be chosen.
-    ///
-    /// # Errors
-    ///
-    /// As [`new`](Self::new); with [`MigrationPolicy::VerifyOnly`](crate::MigrationPolicy::VerifyOnly) also if the
-    /// schema is older.
-    pub async fn new_with_config(config: ProviderConfig) -> std::result::Result<Self, PgError> {
-        Ok(Self {
-            store: Store::open(&config).await?,
-        })
-    }
-
-    /// The schema of this store.
-    #[must_use]
-    pub fn schema_name(&self) -> &str {
-        self.store.db.schema.name()
-    }
-
-    /// Creates the schema or brings it up to date; opening a store does so already, unless told not to.
-    ///
-    /// # Errors
-    ///
-    /// If the database is out of reach or refuses, or the schema belongs to a newer build.
-    pub async fn initialize_schema(&self) -> std::result::Result<(), PgError> {
-        thread::prepare(&self.store.db, crate::MigrationPolicy::ApplyAll).await
-    }
-
-    /// Removes the schema with everything in it.
-    ///
-    /// # Errors
-    ///
-    /// If the database is out of reach or refuses.
-    pub async fn cleanup_schema(&self) -> std::result::Result<(), PgError> {
-        let mut client = self.store.db.exchanger().await?;
-        let client: &mut tokio_postgres::Client = &mut client;
-        let tx = client.transaction().await?;
-        migrate::drop_schema(&tx, &self.store.db.schema).await?;
-        tx.commit().await?;
-        Ok(())
-    }
-
-    /// The statements that create the schema of this build, for a person who applies them by hand.
-    ///
-    /// ```
-    /// let sql = duroxide_pg::PostgresProvider::schema_sql("tenant_7").unwrap();
-    /// assert!(sql.contains("CREATE TABLE orchestrator_queue"));
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// If the name is no plain identifier.
-    pub fn schema_sql(schema_name: &str) -> std::result::Result<String, PgError> {
-        Ok(migrate::print(&Schema::parse(schema_name)?))
-    }
-
-    /// How often the server was asked again because two transactions were in each other's way (deadlocks, serialization
-    /// failures), or because a migration had outdated a plan.
-    #[must_use]
-    pub fn retried_transactions(&self) -> u64 {
-        self.store.db.retries()
-    }
-
-    /// Whether notices of other processes are heard. If not, their work is found by polling.
-    #[must_use]
-    pub fn is_listening(&self) -> bool {
-        self.store.notifier.hears()
-    }
-
-    /// For tests that move the server's clock: as much time has passed here.
-    #[doc(hidden)]
-    pub fn let_time_pass(&self, by: Duration) {
-        self.store.db.expected.pass(by);
-    }
-
-    /// For tests: how long turns are waited for that were handed out before their messages were stored.
-    #[doc(hidden)]
-    pub fn hold_early_turns(&self, hold: Duration) {
-        self.store.hold_early(hold);
-    }
-
-    /// For tests: how the server would read a page.
-    ///
-    /// # Errors
-    ///
-    /// If the database is out of reach or refuses.
-    #[doc(hidden)]
-    pub async fn page_plan(
-        &self,
-        query: &InstanceQuery,
-    ) -> std::result::Result<Vec<String>, PgError> {
-        self.store.page_plan(query).await
-    }
-}
-
-/// The operation's name is said once, so no error can carry another one's.
-pub(crate) fn named<T>(operation: &str) -> impl FnOnce(Result<T>) -> Answer<T> + '_ {
-    move |result| result.map_err(|error| error.into_provider_error(operation))
-}
+use crate::error::{Answer, named, renewed};
+use crate::handle::PostgresProvider;
 
 #[async_trait]
 impl Provider for PostgresProvider {
@@ -193,7 +47,6 @@ impl Provider for PostgresProvider {
         metadata: ExecutionMetadata,
         cancelled_activities: Vec<ScheduledActivityIdentifier>,
     ) -> Answer<()> {
-        const OPERATION: &str = "ack_orchestration_item";
         let writes = TurnWrites {
             execution_id,
             history: history_delta,
@@ -202,8 +55,7 @@ impl Provider for PostgresProvider {
             metadata,
             cancelled: cancelled_activities,
         };
-        let commit = named(OPERATION)(Commit::new(lock_token, writes))?;
-        named(OPERATION)(self.store.write(Op::Commit(Box::new(commit))).await)
+        named("ack_orchestration_item")(self.store.commit(lock_token, writes).await)
     }
 
     async fn ack_holding_queue_messages(
@@ -211,11 +63,21 @@ impl Provider for PostgresProvider {
         lock_token: &str,
         writes: TurnWrites,
     ) -> Answer<bool> {
-        const OPERATION: &str = "ack_holding_queue_messages";
-        let commit = named(OPERATION)(Commit::new(lock_token, writes))?;
-        let commit = Op::Commit(Box::new(commit.holding_letters()));
-        named(OPERATION)(self.store.write(commit).await)?;
-        Ok(true)
+        let done = self
+            .store
+            .commit_holding_queue_messages(lock_token, writes)
+            .await;
+        named("ack_holding_queue_messages")(done).map(|()| true)
+    }
+
+    async fn note_blocked(
+        &self,
+        lock_token: &str,
+        blocked: &BlockedInstance,
+        node: &str,
+    ) -> Answer<bool> {
+        let noted = self.store.note_block(lock_token, blocked, node).await;
+        named("note_blocked")(noted)
     }
 
     async fn store_lease(&self, lock_token: &str) -> Answer<()> {
@@ -240,11 +102,7 @@ impl Provider for PostgresProvider {
     }
 
     async fn read_with_execution(&self, instance: &str, execution_id: u64) -> Answer<Vec<Event>> {
-        // Executions begin at 1; 0 stands for the latest in the statement.
-        if execution_id == 0 {
-            return Ok(Vec::new());
-        }
-        named("read_with_execution")(self.store.history(instance, Some(execution_id)).await)
+        named("read_with_execution")(self.store.history_of(instance, execution_id).await)
     }
 
     async fn append_with_execution(
@@ -257,9 +115,7 @@ impl Provider for PostgresProvider {
     }
 
     async fn enqueue_for_worker(&self, item: WorkItem) -> Answer<()> {
-        const OPERATION: &str = "enqueue_for_worker";
-        let work = named(OPERATION)(codec::work(&item))?;
-        named(OPERATION)(self.store.write(Op::Work(work)).await)
+        named("enqueue_for_worker")(self.store.enqueue_work(&item).await)
     }
 
     async fn fetch_work_item(
@@ -275,27 +131,11 @@ impl Provider for PostgresProvider {
     }
 
     async fn ack_work_item(&self, token: &str, completion: Option<WorkItem>) -> Answer<()> {
-        const OPERATION: &str = "ack_work_item";
-        let completion = completion.as_ref().map(codec::completion).transpose();
-        let completion = named(OPERATION)(completion)?;
-        let held = named(OPERATION)(token::work(token))?;
-        let ack = Ack {
-            id: held.id,
-            token: held.random,
-            completion,
-        };
-        named(OPERATION)(self.store.write(Op::Ack(ack)).await)
+        named("ack_work_item")(self.store.ack_work(token, completion.as_ref()).await)
     }
 
     async fn renew_work_item_lock(&self, token: &str, extend_for: Duration) -> Answer<()> {
-        const OPERATION: &str = "renew_work_item_lock";
-        let held = named(OPERATION)(token::work(token))?;
-        let renewal = Op::RenewWork {
-            id: held.id,
-            token: held.random,
-            for_ms: duration_ms(extend_for),
-        };
-        named(OPERATION)(self.store.write(renewal).await)
+        renewed("renew_work_item_lock")(self.store.renew_work(token, extend_for).await)
     }
 
     async fn renew_session_lock(
@@ -304,20 +144,15 @@ impl Provider for PostgresProvider {
         extend_for: Duration,
         idle_timeout: Duration,
     ) -> Answer<usize> {
-        let owners: Vec<String> = owner_ids.iter().map(|&owner| text::owned(owner)).collect();
-        let call = Call::new("renew_sessions")
-            .int(self.store.expected())
-            .texts(owners.iter().map(String::as_str))
-            .int(duration_ms(extend_for))
-            .int(duration_ms(idle_timeout));
-        let renewed: i64 = named("renew_session_lock")(self.store.one(call).await)?;
-        Ok(usize::try_from(renewed).unwrap_or(0))
+        let renewed = self
+            .store
+            .renew_sessions(owner_ids, extend_for, idle_timeout)
+            .await;
+        named("renew_session_lock")(renewed)
     }
 
     async fn cleanup_orphaned_sessions(&self, _idle_timeout: Duration) -> Answer<usize> {
-        let call = Call::new("cleanup_sessions").int(self.store.expected());
-        let gone: i64 = named("cleanup_orphaned_sessions")(self.store.one(call).await)?;
-        Ok(usize::try_from(gone).unwrap_or(0))
+        named("cleanup_orphaned_sessions")(self.store.remove_idle_sessions().await)
     }
 
     async fn abandon_work_item(
@@ -331,15 +166,7 @@ impl Provider for PostgresProvider {
     }
 
     async fn renew_orchestration_item_lock(&self, token: &str, extend_for: Duration) -> Answer<()> {
-        const OPERATION: &str = "renew_orchestration_item_lock";
-        let held = named(OPERATION)(token::turn(token))?;
-        let renewal = Op::RenewTurn {
-            instance: text::owned(held.instance),
-            shown_instance: held.instance.to_owned(),
-            token: held.random,
-            for_ms: duration_ms(extend_for),
-        };
-        named(OPERATION)(self.store.write(renewal).await)
+        renewed("renew_orchestration_item_lock")(self.store.renew_turn(token, extend_for).await)
     }
 
     async fn enqueue_for_orchestrator(
@@ -347,9 +174,7 @@ impl Provider for PostgresProvider {
         item: WorkItem,
         delay: Option<Duration>,
     ) -> Answer<()> {
-        const OPERATION: &str = "enqueue_for_orchestrator";
-        let message = named(OPERATION)(codec::message(&item, delay))?;
-        named(OPERATION)(self.store.write(Op::Message(message)).await)
+        named("enqueue_for_orchestrator")(self.store.enqueue_message(&item, delay).await)
     }
 
     async fn submit(&self, submission: Submission) -> Answer<Submitted> {
@@ -369,24 +194,8 @@ impl Provider for PostgresProvider {
         instance: &str,
         last_seen_version: u64,
     ) -> Answer<Option<(Option<String>, u64)>> {
-        const OPERATION: &str = "get_custom_status";
-        let id = text::owned(instance);
-        let seen = i64::try_from(last_seen_version).unwrap_or(i64::MAX);
-        let rows = self
-            .store
-            .db
-            .rows(
-                "SELECT custom_status, custom_status_version FROM {s}.instances
-                 WHERE instance_id = $1 AND custom_status_version > $2",
-                &[(&id, Type::TEXT), (&seen, Type::INT8)],
-            )
-            .await;
-        let rows = named(OPERATION)(rows)?;
-        let found = rows.first().map(|row| {
-            let status = row.try_get::<_, Option<String>>(0)?.map(text::shown);
-            Ok((status, shown_ms(row.try_get(1)?)))
-        });
-        named(OPERATION)(found.transpose())
+        let newer = self.store.custom_status(instance, last_seen_version).await;
+        named("get_custom_status")(newer)
     }
 
     async fn get_kv_value(&self, instance: &str, key: &str) -> Answer<Option<String>> {
@@ -415,9 +224,6 @@ impl Provider for PostgresProvider {
     }
 
     async fn lost_work_items(&self, tokens: &[String]) -> Answer<Option<Vec<String>>> {
-        if tokens.is_empty() {
-            return Ok(Some(Vec::new()));
-        }
         named("lost_work_items")(self.store.lost_work(tokens).await).map(Some)
     }
 
@@ -425,21 +231,7 @@ impl Provider for PostgresProvider {
         &self,
         activity: &ScheduledActivityIdentifier,
     ) -> Answer<Option<bool>> {
-        const OPERATION: &str = "activity_claimed";
-        let id = text::owned(&activity.instance);
-        let execution = named(OPERATION)(codec::number("execution", activity.execution_id))?;
-        let activity = named(OPERATION)(codec::number("activity", activity.activity_id))?;
-        let rows = self
-            .store
-            .db
-            .rows(
-                "SELECT 1 FROM {s}.worker_queue
-                 WHERE instance_id = $1 AND execution_id = $2 AND activity_id = $3 AND attempt_count = 0",
-                &[(&id, Type::TEXT), (&execution, Type::INT8), (&activity, Type::INT8)],
-            )
-            .await;
-        // Only a claimed activity leaves the queue, so one that is gone was claimed.
-        Ok(Some(named(OPERATION)(rows)?.is_empty()))
+        named("activity_claimed")(self.store.was_claimed(activity).await).map(Some)
     }
 
     async fn heartbeat_work_item(
@@ -454,7 +246,7 @@ impl Provider for PostgresProvider {
     }
 
     async fn last_heartbeat(&self, call: &ScheduledActivityIdentifier) -> Answer<Option<String>> {
-        named("last_heartbeat")(self.store.last_said(call).await)
+        named("last_heartbeat")(self.store.last_heartbeat(call).await)
     }
 
     async fn dead_letter_messages(
@@ -463,12 +255,11 @@ impl Provider for PostgresProvider {
         positions: &[usize],
         reason: &str,
     ) -> Answer<bool> {
-        named("dead_letter_messages")(
-            self.store
-                .dead_letter_claimed(lock_token, positions, reason)
-                .await,
-        )?;
-        Ok(true)
+        let done = self
+            .store
+            .dead_letter_claimed(lock_token, positions, reason)
+            .await;
+        named("dead_letter_messages")(done).map(|()| true)
     }
 
     async fn rest_orchestration_item(
@@ -477,15 +268,13 @@ impl Provider for PostgresProvider {
         rest: Duration,
         ignore_attempt: bool,
     ) -> Answer<bool> {
-        named("rest_orchestration_item")(
-            self.store.rest_turn(lock_token, rest, ignore_attempt).await,
-        )?;
-        Ok(true)
+        let done = self.store.rest_turn(lock_token, rest, ignore_attempt).await;
+        named("rest_orchestration_item")(done).map(|()| true)
     }
 
     async fn dead_letter_work_item(&self, token: &str, reason: &str) -> Answer<bool> {
-        named("dead_letter_work_item")(self.store.dead_letter_work(token, reason, true).await)?;
-        Ok(true)
+        let done = self.store.dead_letter_work(token, reason, true).await;
+        named("dead_letter_work_item")(done).map(|()| true)
     }
 
     async fn read_outcome(&self, instance: &str) -> Answer<Option<InstanceOutcome>> {
@@ -497,12 +286,7 @@ impl Provider for PostgresProvider {
         instance: &str,
         execution_id: u64,
     ) -> Answer<Option<(String, String)>> {
-        let event = self
-            .store
-            .first_of(instance, execution_id, "OrchestrationStarted")
-            .await;
-        let event = named("execution_handler")(event)?;
-        Ok(event.and_then(|event| event.started_handler()))
+        named("execution_handler")(self.store.handler_of(instance, execution_id).await)
     }
 
     fn watch_instance(&self, instance: &str) -> Option<Box<dyn InstanceWatch>> {

@@ -12,10 +12,11 @@ use crate::connection::call::Call;
 use crate::connection::db::Db;
 use crate::error::{PgError, Result};
 use crate::group::{Op, Request, Waiting, Write};
+use crate::news::News;
 use crate::notify::Notifier;
 use crate::options::ProviderConfig;
-use crate::queues::News;
 use crate::thread::{self, Plan, Shared};
+use crate::undelivered::{Claimable, Undelivered};
 use crate::watch::Watches;
 
 #[derive(Debug)]
@@ -51,47 +52,42 @@ impl Store {
     }
 
     pub(crate) async fn write(&self, op: Op) -> Result<()> {
-        let (reply, answer) = oneshot::channel();
-        self.request(Request::Write(Write { op, reply }))?;
-        answer.await.map_err(|_| PgError::Closed)?
+        self.answered(|reply| Request::Write(Write { op, reply }))
+            .await?
     }
 
     pub(crate) async fn claim_turns(
         &self,
         ask: Arc<calls::claim_turns::Ask>,
         deadline: Option<Instant>,
-    ) -> Result<Vec<calls::claim_turns::RawTurn>> {
-        let (reply, answer) = oneshot::channel();
-        self.request(Request::Turns(Waiting {
+    ) -> Result<Undelivered<calls::claim_turns::RawTurn>> {
+        let waiting = |reply| Waiting {
             max: ask.max,
             ask,
             deadline,
             reply,
-        }))?;
-        answer.await.map_err(|_| PgError::Closed)?
+        };
+        self.claimed(|reply| Request::Turns(waiting(reply))).await
     }
 
     pub(crate) async fn claim_work(
         &self,
         ask: Arc<calls::claim_work::Ask>,
         deadline: Option<Instant>,
-    ) -> Result<Vec<calls::claim_work::RawWork>> {
-        let (reply, answer) = oneshot::channel();
-        self.request(Request::Work(Waiting {
+    ) -> Result<Undelivered<calls::claim_work::RawWork>> {
+        let waiting = |reply| Waiting {
             max: ask.max,
             ask,
             deadline,
             reply,
-        }))?;
-        answer.await.map_err(|_| PgError::Closed)?
+        };
+        self.claimed(|reply| Request::Work(waiting(reply))).await
     }
 
     /// Stores the lease of a turn that was handed out before it, so that it can be used for something else than a
-    /// commit. Tells whether that was possible.
+    /// commit. Returns whether that was possible.
     pub(crate) async fn store_lease(&self, token: Uuid) -> Result<bool> {
-        let (done, is_done) = oneshot::channel();
-        self.request(Request::Store(token, done))?;
-        is_done.await.map_err(|_| PgError::Closed)
+        self.answered(|done| Request::Store(token, done)).await
     }
 
     pub(crate) fn hold_early(&self, hold: Duration) {
@@ -104,8 +100,23 @@ impl Store {
         self.db.expected.now()
     }
 
-    fn request(&self, request: Request) -> Result<()> {
-        self.requests.send(request).map_err(|_| PgError::Closed)
+    /// Sends a request to the group, and waits for its answer.
+    /// What a claim got; if the caller goes away meanwhile, it is given back.
+    async fn claimed<T: Claimable>(
+        &self,
+        request: impl FnOnce(oneshot::Sender<Result<Vec<T>>>) -> Request,
+    ) -> Result<Undelivered<T>> {
+        let (reply, answer) = oneshot::channel();
+        let sent = self.requests.send(request(reply));
+        sent.map_err(|_| PgError::Closed)?;
+        Undelivered::of(answer, &self.requests).await
+    }
+
+    async fn answered<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> Request) -> Result<T> {
+        let (reply, answer) = oneshot::channel();
+        let sent = self.requests.send(request(reply));
+        sent.map_err(|_| PgError::Closed)?;
+        answer.await.map_err(|_| PgError::Closed)
     }
 
     /// Something was written outside the group; claims here and elsewhere look again.
@@ -113,13 +124,7 @@ impl Store {
         let news = news.into();
         // A failed send: the store is closing.
         let _ = self.requests.send(Request::Look(news));
-        self.notifier.tell(news, ended);
-    }
-
-    /// Gives a turn back, uncounted; the caller does not wait for that.
-    pub(crate) fn give_back(&self, turn: calls::claim_turns::RawTurn) {
-        // A failed send: the store is closing, and the lease lapses.
-        let _ = self.requests.send(Request::GiveBack(turn));
+        self.notifier.notify(news, ended);
     }
 
     /// The value of a call of a function that answers with one row.

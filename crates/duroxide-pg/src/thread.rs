@@ -13,13 +13,16 @@ use crate::connection::tls::Tls;
 use crate::connection::url::{self, Target};
 use crate::error::{PgError, Result};
 use crate::group::{Group, Request};
+use crate::news::News;
 use crate::notify::{self, Notifier};
 use crate::options::{MigrationPolicy, PostgresOptions, ProviderConfig};
-use crate::queues::News;
 use crate::watch::Watches;
 
 /// How long opening a store waits for its listener.
 const LISTENER_PATIENCE: Duration = Duration::from_secs(3);
+
+/// How long the end of a store waits until its last notice is sent.
+const LAST_NOTICE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What is to be opened, checked as far as that needs no server.
 pub(crate) struct Plan {
@@ -97,7 +100,7 @@ async fn serve(plan: Plan, shared: Shared, up: Up, io: tokio::runtime::Handle) {
         Err(error) => return drop(up.send(Err(error))),
     };
     let channel = notify::channel(db.schema.name());
-    tokio::spawn(notify::send(
+    let sending = tokio::spawn(notify::send(
         Arc::clone(&shared.notifier),
         Arc::clone(&db),
         channel.clone(),
@@ -112,9 +115,18 @@ async fn serve(plan: Plan, shared: Shared, up: Up, io: tokio::runtime::Handle) {
         inbox,
         ..
     } = shared;
-    let group = Group::new(Arc::clone(&db), watches, notifier, inbox, poll_interval);
+    let group = Group::new(
+        Arc::clone(&db),
+        watches,
+        Arc::clone(&notifier),
+        inbox,
+        poll_interval,
+    );
     if up.send(Ok(Arc::clone(&db))).is_ok() {
         group.run().await;
+        notifier.close();
+        // A server that does not answer is not waited for: others find by polling what this process left.
+        let _ = tokio::time::timeout(LAST_NOTICE_PATIENCE, sending).await;
     }
     db.close();
 }

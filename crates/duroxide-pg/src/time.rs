@@ -30,11 +30,11 @@ pub(crate) fn shown_ms(ms: i64) -> u64 {
 /// What this process takes for the time of the store: the last answer, and what passed since. Sent along with every
 /// call, so that a server whose clock was set back goes on from there. Never a source of time of its own.
 #[derive(Debug, Default)]
-pub(crate) struct Expected(Mutex<Option<Told>>);
+pub(crate) struct Expected(Mutex<Option<Reading>>);
 
-/// An answer of the server.
+/// What the server answered when a call asked for its time.
 #[derive(Debug, Clone, Copy)]
-struct Told {
+struct Reading {
     now: i64,
     /// What its clock could have said at most when the answer came.
     at_most: i64,
@@ -42,42 +42,44 @@ struct Told {
 }
 
 impl Expected {
-    /// The server told its time when it was asked at `asked`. It may have looked at its clock as soon as it was asked,
-    /// and what is expected must not be behind the store: then a clock that is set back would take the store back as
-    /// far. An answer that took long says little about the time it arrives at.
-    pub(crate) fn told(&self, now: i64, asked: Instant) {
+    /// The server answered with its time to a call that was sent at `asked`. It may have looked at its clock as soon as
+    /// it was asked, and what is expected must not be behind the store: then a clock that is set back would take the
+    /// store back as far. An answer that took long says little about the time it arrives at.
+    pub(crate) fn note(&self, now: i64, asked: Instant) {
         let took = asked.elapsed();
         if took <= ANSWER_MAX {
-            let told = Told {
+            let reading = Reading {
                 now,
                 at_most: now.saturating_add(duration_ms(took)),
                 at: Instant::now(),
             };
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(reading);
         }
     }
 
-    /// The last time that the server told: whatever it writes later has no earlier one, unless its clock was set back.
-    /// `i64::MIN` as long as nothing is known.
+    /// The last time that the server answered with: whatever it writes later has no earlier one, unless its clock was
+    /// set back. `i64::MIN` as long as nothing is known.
     pub(crate) fn last(&self) -> i64 {
-        let told = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        told.map_or(i64::MIN, |told| told.now)
+        let reading = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        reading.map_or(i64::MIN, |it| it.now)
     }
 
     /// As much time has passed as a test moved the server's clock by.
     pub(crate) fn pass(&self, by: Duration) {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(told) = told.as_mut() {
-            told.at_most = told.at_most.saturating_add(duration_ms(by));
+        let mut reading = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(reading) = reading.as_mut() {
+            reading.at_most = reading.at_most.saturating_add(duration_ms(by));
         }
     }
 
-    /// 0 as long as nothing is known, or nothing was heard for so long that the clocks may have drifted apart.
+    /// The time that the server is expected to have now; 0 as long as nothing is known, or if its last answer is so old
+    /// that the clocks may have drifted apart.
     pub(crate) fn now(&self) -> i64 {
-        let told = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        told.filter(|told| told.at.elapsed() <= WORTH_FOR)
-            .map_or(0, |told| {
-                told.at_most.saturating_add(duration_ms(told.at.elapsed()))
+        let reading = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        reading
+            .filter(|it| it.at.elapsed() <= WORTH_FOR)
+            .map_or(0, |it| {
+                it.at_most.saturating_add(duration_ms(it.at.elapsed()))
             })
     }
 }
@@ -91,21 +93,21 @@ mod tests {
         let expected = Expected::default();
         let asked = Instant::now();
         // The server looks at its clock at once, and the answer is on its way for a while.
-        let told = 1_000_000;
+        let answered = 1_000_000;
         tokio::time::advance(Duration::from_millis(300)).await;
-        expected.told(told, asked);
-        assert_eq!(expected.now(), told + 300);
+        expected.note(answered, asked);
+        assert_eq!(expected.now(), answered + 300);
         tokio::time::advance(Duration::from_millis(50)).await;
-        assert_eq!(expected.now(), told + 350);
+        assert_eq!(expected.now(), answered + 350);
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_took_long_changes_nothing() {
         let expected = Expected::default();
-        expected.told(1_000_000, Instant::now());
+        expected.note(1_000_000, Instant::now());
         let asked = Instant::now();
         tokio::time::advance(Duration::from_millis(900)).await;
-        expected.told(1_000_000, asked);
+        expected.note(1_000_000, asked);
         assert_eq!(expected.now(), 1_000_900);
         tokio::time::advance(WORTH_FOR).await;
         assert_eq!(expected.now(), 0, "the clocks may have drifted apart");

@@ -13,26 +13,26 @@ const RANDOM_LEN: usize = 32;
 
 /// What the token of a claimed instance says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Turn<'t> {
+pub(crate) struct TurnToken<'t> {
     pub(crate) instance: &'t str,
     pub(crate) random: Uuid,
 }
 
-impl Turn<'_> {
-    /// The life that the commit of this turn gives an instance that does not exist yet.
-    pub(crate) fn next_life(&self) -> Incarnation {
-        next_life(self.random)
+impl TurnToken<'_> {
+    /// The incarnation that the commit of this turn gives an instance that does not exist yet.
+    pub(crate) fn next_incarnation(&self) -> Incarnation {
+        next_incarnation(self.random)
     }
 }
 
 /// What the token of a claimed activity says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Work {
+pub(crate) struct WorkToken {
     pub(crate) id: i64,
     pub(crate) random: Uuid,
 }
 
-pub(crate) fn next_life(random: Uuid) -> Incarnation {
+pub(crate) fn next_incarnation(random: Uuid) -> Incarnation {
     let random = random.as_u128();
     // Not every bit of a UUID is random; folded, every bit of the result is.
     let folded = (random >> 64) ^ random.rotate_left(17);
@@ -49,16 +49,16 @@ pub(crate) fn for_work(id: i64, random: Uuid) -> String {
     format!("{PREFIX}{}~{id}", random.simple())
 }
 
-pub(crate) fn turn(token: &str) -> Result<Turn<'_>> {
+pub(crate) fn turn(token: &str) -> Result<TurnToken<'_>> {
     let (random, rest) = parts_of(token).ok_or(Refusal::InvalidToken)?;
     let instance = rest.strip_prefix('_').ok_or(Refusal::InvalidToken)?;
-    Ok(Turn { instance, random })
+    Ok(TurnToken { instance, random })
 }
 
-pub(crate) fn work(token: &str) -> Result<Work> {
+pub(crate) fn work(token: &str) -> Result<WorkToken> {
     let (random, rest) = parts_of(token).ok_or(Refusal::InvalidToken)?;
     let id = rest.strip_prefix('~').and_then(|id| id.parse().ok());
-    Ok(Work {
+    Ok(WorkToken {
         id: id.ok_or(Refusal::InvalidToken)?,
         random,
     })
@@ -79,19 +79,19 @@ mod tests {
         let random = Uuid::new_v4();
         for instance in ["order-7", "", "_", "a\0b", "päckchen", "lock_x_y", "42"] {
             let token = for_turn(instance, random);
-            assert_eq!(turn(&token).unwrap(), Turn { instance, random });
+            assert_eq!(turn(&token).unwrap(), TurnToken { instance, random });
             assert!(work(&token).is_err());
         }
         let token = for_work(42, random);
-        assert_eq!(work(&token).unwrap(), Work { id: 42, random });
+        assert_eq!(work(&token).unwrap(), WorkToken { id: 42, random });
         assert!(turn(&token).is_err());
     }
 
     #[test]
     fn two_claims_of_an_unborn_instance_give_it_two_lives() {
         let (first, second) = (Uuid::new_v4(), Uuid::new_v4());
-        assert_eq!(next_life(first), next_life(first));
-        assert_ne!(next_life(first), next_life(second));
+        assert_eq!(next_incarnation(first), next_incarnation(first));
+        assert_ne!(next_incarnation(first), next_incarnation(second));
     }
 
     #[test]

@@ -3,34 +3,27 @@
 //!
 //! A watcher registers first, then reads the instance, then waits: a commit after the read finds the watch registered,
 //! so no change is missed. Notices of other processes may be lost, so a watcher reads again from time to time.
+//!
+//! `duroxide-sqlite` has a file like this one: there a commit of another process says only that something changed.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+pub(crate) use duroxide_core::provider::rules::InstanceChange;
+use duroxide_core::provider::rules::InstanceFeed;
 use duroxide_core::provider::{InstanceOutcome, InstanceWatch};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::text;
 
-/// What a commit did to an instance, for its watches.
-#[derive(Debug)]
-pub(crate) enum InstanceChange {
-    /// A start was enqueued.
-    Started,
-    /// A turn that did not end it.
-    Progressed,
-    /// It ended like this.
-    Ended(InstanceOutcome),
-    /// Anything may have happened.
-    Unknown,
-}
-
 /// How many running instances are remembered.
 const RUNNING_MAX: usize = 65_536;
-/// How long a watcher goes without a read while others are heard, and while they are not.
+/// How long a watcher goes without a read while notices of other processes arrive, and while they do not.
 const READ_AGAIN: Duration = Duration::from_secs(5);
 const READ_UNHEARD: Duration = Duration::from_millis(500);
 
@@ -38,50 +31,23 @@ const READ_UNHEARD: Duration = Duration::from_millis(500);
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
     instances: Mutex<HashMap<String, Watched>>,
-    /// Instances that were started here, by their marks, and of whose end nothing was heard since. A client that begins
-    /// to wait for one of them need not read first: the notice of its end is still to come.
+    /// Instances that this process started, by their hashes, and of whose end no notice came since. A client that
+    /// begins to wait for one of them need not read first: the notice of its end is still to come.
     running: Mutex<HashSet<u64>>,
-    /// Whether other processes are heard.
+    /// Whether notices of other processes arrive.
     hears: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Watched {
-    mark: u64,
-    feed: watch::Sender<Feed>,
+    hash: u64,
+    feed: watch::Sender<InstanceFeed>,
+    /// When the last watch was registered.
+    since: Instant,
 }
 
-/// What happened to an instance since its first watch was registered.
-#[derive(Debug, Clone, Default)]
-struct Feed {
-    /// Counts the changes that only a read of the instance can show.
-    unknown_changes: u64,
-    /// How it ended.
-    ended: Option<Arc<InstanceOutcome>>,
-}
-
-impl Feed {
-    /// Adds a change. Returns whether the watchers are to be notified.
-    fn add(&mut self, change: InstanceChange) -> bool {
-        match change {
-            // Another instance under the same id: what is known is about the one before.
-            InstanceChange::Started if self.ended.is_some() => self.forget(),
-            InstanceChange::Started => return false,
-            InstanceChange::Progressed => {}
-            InstanceChange::Unknown => self.forget(),
-            InstanceChange::Ended(outcome) => self.ended = Some(Arc::new(outcome)),
-        }
-        true
-    }
-
-    fn forget(&mut self) {
-        self.ended = None;
-        self.unknown_changes = self.unknown_changes.wrapping_add(1);
-    }
-}
-
-/// A short name for an instance, in notices: FNV-1a of its id as it is stored.
-pub(crate) fn mark(stored: &str) -> u64 {
+/// What stands for an instance in notices: FNV-1a of its id as it is stored.
+pub(crate) fn hash(stored: &str) -> u64 {
     stored.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
         (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
@@ -90,19 +56,21 @@ pub(crate) fn mark(stored: &str) -> u64 {
 impl Watches {
     /// Registers a watch of one instance.
     pub(crate) fn watch(self: &Arc<Self>, instance: &str) -> Watch {
-        let mark = mark(&text::stored(instance));
+        let hash = hash(&text::stored(instance));
         let mut instances = self.instances();
         let watched = instances
             .entry(instance.to_owned())
             .or_insert_with(|| Watched {
-                mark,
-                feed: watch::channel(Feed::default()).0,
+                hash,
+                feed: watch::channel(InstanceFeed::default()).0,
+                since: Instant::now(),
             });
+        watched.since = Instant::now();
         let news = watched.feed.subscribe();
         drop(instances);
-        let seen = news.borrow().unknown_changes;
+        let seen = news.borrow().seen();
         // Asked after the registration: an end between the two still wakes the watch.
-        let is_running = self.hears() && self.running().contains(&mark);
+        let is_running = self.hears() && self.running().contains(&hash);
         Watch {
             is_running,
             instance: instance.to_owned(),
@@ -115,18 +83,18 @@ impl Watches {
     /// Notifies the watches of what a commit of this process did. Called before the commit is answered: a caller that
     /// knows of an end must not read that the instance runs.
     pub(crate) fn announce(&self, instance: &str, change: InstanceChange) {
-        match &change {
-            InstanceChange::Progressed => {}
-            InstanceChange::Started => {
+        match change.runs() {
+            None => {}
+            Some(true) => {
                 let mut running = self.running();
                 // A watch of a forgotten one costs one more read, nothing else.
                 if running.len() >= RUNNING_MAX {
                     running.clear();
                 }
-                running.insert(mark(&text::stored(instance)));
+                running.insert(hash(&text::stored(instance)));
             }
-            InstanceChange::Ended(_) | InstanceChange::Unknown => {
-                self.running().remove(&mark(&text::stored(instance)));
+            Some(false) => {
+                self.running().remove(&hash(&text::stored(instance)));
             }
         }
         let sender = self.instances().get(instance).map(|it| it.feed.clone());
@@ -136,16 +104,32 @@ impl Watches {
         }
     }
 
-    /// Another process says that these instances changed.
-    pub(crate) fn heard(&self, marks: &HashSet<u64>) {
-        if marks.is_empty() {
+    /// Notifies the watches of what a commit did that was sent to the server at this time. A watch that came after that
+    /// may wait for a later life of the id, which another process started before the answer came: it reads what became
+    /// of it.
+    pub(crate) fn announce_answer(&self, instance: &str, change: InstanceChange, asked: Instant) {
+        let is_older_than_its_watch = matches!(change, InstanceChange::Ended(_)) && {
+            let instances = self.instances();
+            let watched = instances.get(instance);
+            watched.is_some_and(|watched| watched.since > asked)
+        };
+        if is_older_than_its_watch {
+            self.announce(instance, InstanceChange::Unknown);
+        } else {
+            self.announce(instance, change);
+        }
+    }
+
+    /// A notice of another process came: instances with these hashes may have ended.
+    pub(crate) fn may_have_ended(&self, hashes: &HashSet<u64>) {
+        if hashes.is_empty() {
             return;
         }
-        self.running().retain(|mark| !marks.contains(mark));
+        self.running().retain(|hash| !hashes.contains(hash));
         let concerned: Vec<_> = self
             .instances()
             .values()
-            .filter(|watched| marks.contains(&watched.mark))
+            .filter(|watched| hashes.contains(&watched.hash))
             .map(|watched| watched.feed.clone())
             .collect();
         for sender in concerned {
@@ -166,7 +150,7 @@ impl Watches {
         }
     }
 
-    /// Whether other processes are heard from here on.
+    /// Whether notices of other processes arrive from here on.
     pub(crate) fn set_hears(&self, hears: bool) {
         self.hears.store(hears, Ordering::SeqCst);
     }
@@ -193,7 +177,8 @@ pub(crate) struct Watch {
     instance: String,
     watches: Arc<Watches>,
     /// `None` only while it is being dropped.
-    news: Option<watch::Receiver<Feed>>,
+    news: Option<watch::Receiver<InstanceFeed>>,
+    /// How far the watcher knows the feed.
     seen: u64,
     is_running: bool,
 }
@@ -206,16 +191,16 @@ impl Watch {
         } else {
             READ_UNHEARD
         };
-        let is_told = match &mut self.news {
+        let is_notified = match &mut self.news {
             Some(news) => tokio::time::timeout(pause, news.changed()).await.is_ok(),
             None => false,
         };
-        if !is_told {
-            // The notice of its end may have been lost: the next one who waits for it reads first.
-            let mark = mark(&text::stored(&self.instance));
-            self.watches.running().remove(&mark);
+        if !is_notified {
+            // The notice of its end may have been lost: the next watcher reads first.
+            let hash = hash(&text::stored(&self.instance));
+            self.watches.running().remove(&hash);
         }
-        is_told
+        is_notified
     }
 }
 
@@ -234,13 +219,9 @@ impl InstanceWatch for Watch {
             if !self.noticed().await {
                 return None;
             }
-            let news = self.news.as_mut()?.borrow_and_update().clone();
-            if let Some(outcome) = news.ended {
-                return Some(Arc::unwrap_or_clone(outcome));
-            }
-            if self.seen != news.unknown_changes {
-                self.seen = news.unknown_changes;
-                return None;
+            let feed = self.news.as_mut()?.borrow_and_update();
+            if let ControlFlow::Break(end) = feed.end_since(&mut self.seen) {
+                return end;
             }
         }
     }
@@ -291,13 +272,25 @@ mod tests {
         assert_eq!(watch.ended().await, Some(outcome()));
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn the_late_answer_to_the_end_of_one_life_is_no_end_for_who_waits_for_the_next() {
+        let watches = hearing();
+        let asked = Instant::now();
+        tokio::time::advance(Duration::from_millis(1)).await;
+        let mut watch = watches.watch("a");
+        watches.announce_answer("a", InstanceChange::Ended(outcome()), asked);
+        assert_eq!(watch.ended().await, None, "it reads");
+        watches.announce_answer("a", InstanceChange::Ended(outcome()), Instant::now());
+        assert_eq!(watch.ended().await, Some(outcome()));
+    }
+
     #[tokio::test]
     async fn the_end_in_another_process_is_heard() {
         let watches = hearing();
         watches.announce("a", InstanceChange::Started);
         let mut watch = watches.watch("a");
         assert!(watch.is_running());
-        watches.heard(&HashSet::from([mark("a")]));
+        watches.may_have_ended(&HashSet::from([hash("a")]));
         assert_eq!(watch.ended().await, None);
         assert!(!watches.watch("a").is_running());
     }

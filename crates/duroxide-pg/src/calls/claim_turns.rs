@@ -114,8 +114,8 @@ fn ranges(abilities: &Abilities) -> Option<Vec<(&Version, &Version)>> {
 
 /// Up to where a node knows an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Known {
-    pub(crate) life: i64,
+pub(crate) struct KnownUpTo {
+    pub(crate) incarnation: i64,
     pub(crate) execution: i64,
     pub(crate) event: i64,
 }
@@ -181,8 +181,10 @@ pub(crate) struct Claimed<T> {
     pub(crate) found: Vec<T>,
     /// Lanes that the caller has not decided about.
     pub(crate) lanes: Vec<String>,
-    /// The smallest key of each lane that has rows.
+    /// The smallest key of each lane that has rows, if the claim was given marks or walked long.
     pub(crate) first: Vec<(String, i64)>,
+    /// Whether the server walked long until it had found them: past rows that were deleted and not vacuumed.
+    pub(crate) walked_long: bool,
     /// In how many milliseconds something becomes claimable unless another transaction writes.
     pub(crate) due_ms: Option<i64>,
     /// The time of the store.
@@ -203,6 +205,7 @@ impl<T> Claimed<T> {
             found: Vec::new(),
             lanes: Vec::new(),
             first: Vec::new(),
+            walked_long: false,
             due_ms: None,
             now: None,
             dead: 0,
@@ -226,6 +229,7 @@ pub(crate) fn read(rows: &[Row]) -> Result<Claimed<RawTurn>> {
                 let more: Vec<i64> = row.try_get(3)?;
                 let at = |place: usize| more.get(place).copied().unwrap_or(0);
                 (claimed.dead, claimed.arrivals, claimed.others) = (at(0), at(1) > 0, at(2) > 0);
+                claimed.walked_long = at(3) > 0;
             }
         }
     }
@@ -278,27 +282,27 @@ impl RawTurn {
         instance: &str,
         token: Uuid,
         items: Vec<String>,
-        known: Known,
+        known: KnownUpTo,
         (name, version): (String, Option<String>),
     ) -> Self {
         Self {
             name: Some(name),
             version,
             execution_id: known.execution,
-            incarnation: Some(known.life),
+            incarnation: Some(known.incarnation),
             last_event_id: Some(known.event),
             has_execution: true,
             ..Self::first(instance, token, items)
         }
     }
 
-    /// The life of the instance and the code it needs, if it exists.
+    /// The incarnation of the instance and the code it needs, if it exists.
     pub(crate) fn code(&self) -> Option<(i64, &str, Option<&str>)> {
         let name = self.name.as_deref()?;
         Some((self.incarnation?, name, self.version.as_deref()))
     }
 
-    /// What the caller holds, if it is exactly the history that is stored, of this life of the instance.
+    /// What the caller holds, if it is exactly the history that is stored, of this incarnation of the instance.
     fn confirmed(&self, held: &dyn CachedHistories, shown: &str) -> Option<CachedHistory> {
         let stored = CachedHistory {
             incarnation: Incarnation::from_stored(self.incarnation?)?,
@@ -354,7 +358,7 @@ impl RawTurn {
             item: OrchestrationItem {
                 instance,
                 orchestration_name,
-                execution_id: shown_ms(self.execution_id),
+                execution_id: codec::shown_number(self.execution_id),
                 version,
                 history: events,
                 messages,
@@ -367,7 +371,7 @@ impl RawTurn {
             message_attempts,
             incarnation: match self.incarnation {
                 Some(stored) => Incarnation::from_stored(stored),
-                None => Some(token::next_life(self.random)),
+                None => Some(token::next_incarnation(self.random)),
             },
             history: match self.held {
                 Some(held) => TurnHistory::Unchanged(held),

@@ -66,7 +66,8 @@ impl Ask {
             }
     }
 
-    /// Whether the caller may take what is in a lane; what cannot be read goes to anybody, who sets it aside.
+    /// Whether the caller may take what is in a lane. Any caller may take a row that does not decode; its claim
+    /// dead-letters it.
     pub(crate) fn fits(&self, needs: Option<&WorkNeeds>) -> bool {
         needs.is_none_or(|needs| {
             needs.fit(&self.tags, self.activities.as_deref())
@@ -78,6 +79,8 @@ impl Ask {
         self.lock_ms
     }
 
+    /// The call of the server. The lanes that the caller knows: `plain` for work without a session, `bound` for work of
+    /// sessions, `unfit` for what it has no code for. The server reports any other lane that it meets.
     pub(crate) fn call<'a>(
         &'a self,
         plain: &'a [String],
@@ -125,6 +128,7 @@ pub(crate) fn read(rows: &[Row]) -> Result<Claimed<RawWork>> {
                 claimed.now = row.try_get(1)?;
                 claimed.due_ms = row.try_get(5)?;
                 claimed.others = row.try_get(6)?;
+                claimed.walked_long = row.try_get::<_, i32>(4)? > 0;
             }
         }
     }

@@ -1,9 +1,11 @@
 //! One turn to be committed, and many of them as one call. In: everything the turns decided. Out: arrays.
 
+use std::collections::BTreeMap;
+
 use duroxide_core::event::{Event, EventKind};
 use duroxide_core::provider::rules::{self, lane};
 use duroxide_core::provider::{ExecutionStatus, OutcomeStatus, TurnWrites};
-use duroxide_core::{is_label_key, label_changes, memo_at_birth, recorded_label_key};
+use duroxide_core::{LabelChange, is_label_key, label_changes, memo_at_birth};
 use uuid::Uuid;
 
 use crate::codec::{self, NewEvent, NewMessage, NewWork};
@@ -27,21 +29,25 @@ pub(crate) struct Commit {
     pub(super) named: Option<Named>,
     /// The code that the instance needs next, if that changes with this turn.
     pub(super) lane: Option<String>,
-    pub(super) life: i64,
+    pub(super) incarnation: i64,
     pub(super) status: Option<String>,
     pub(super) output: Option<String>,
     pub(super) pinned: Option<String>,
     /// The last custom status of the turn, if it changed.
     custom_status: Option<Option<String>>,
     kv: Vec<KvChange>,
+    /// Each label that changes, once; `None` if it goes.
+    labels: BTreeMap<String, Option<String>>,
+    /// What the instance has for people who look at it, if it begins with this turn.
+    memo: Option<String>,
     cancelled: Vec<(String, i64, i64)>,
     /// Whether queue messages are held back until the next commit.
-    holds_letters: bool,
+    holds_queue_messages: bool,
     /// How the instance ends with this turn, if it does.
     pub(crate) ended: Option<OutcomeStatus>,
 }
 
-/// Who gets an activity when it is written.
+/// The lease under which an activity is written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Borrower {
     pub(crate) token: Uuid,
@@ -78,7 +84,7 @@ impl Commit {
             shown_instance: turn.instance.to_owned(),
             instance: codec::key("the instance id", turn.instance)?,
             token: turn.random,
-            life: turn.next_life().to_stored(),
+            incarnation: turn.next_incarnation().to_stored(),
             execution_id: codec::number("execution", writes.execution_id)?,
             events: codec::events(turn.instance, history)?,
             to_workers: writes
@@ -106,7 +112,9 @@ impl Commit {
                 .pinned_duroxide_version
                 .map(|version| version.to_string()),
             custom_status: rules::last_custom_status(history).map(|status| status.map(text::owned)),
-            kv: kv_changes(history),
+            kv: history.iter().filter_map(kv_change).collect(),
+            labels: labels(history),
+            memo: memo_at_birth(history).map(|memo| text::owned(&memo)),
             cancelled: writes
                 .cancelled
                 .iter()
@@ -118,20 +126,20 @@ impl Commit {
                     ))
                 })
                 .collect::<Result<_>>()?,
-            holds_letters: false,
+            holds_queue_messages: false,
         })
     }
 
     /// The same turn; queue messages of its instance are held back until the next one, if there is one.
-    pub(crate) fn holding_letters(mut self) -> Self {
-        self.holds_letters = self.merely_moves();
+    pub(crate) fn holding_queue_messages(mut self) -> Self {
+        self.holds_queue_messages = self.merely_moves();
         self
     }
 
-    /// The life, name and version of an instance that begins with this turn.
+    /// The incarnation, name and version of an instance that begins with this turn.
     pub(crate) fn begun(&self) -> Option<(i64, &str, &str)> {
         let named = self.named.as_ref()?;
-        Some((self.life, &named.name, &named.version))
+        Some((self.incarnation, &named.name, &named.version))
     }
 
     /// How many activities it cancels.
@@ -164,11 +172,12 @@ impl Commit {
     /// Whether it does nothing but record events, ask for at most one activity, and end or go on.
     pub(super) fn is_plain(&self) -> bool {
         let has_parent = self.named.as_ref().is_some_and(|it| it.parent.is_some());
-        let says_more = self.custom_status.is_some() || !self.kv.is_empty();
+        let is_described = !self.labels.is_empty() || self.memo.is_some();
+        let says_more = self.custom_status.is_some() || !self.kv.is_empty() || is_described;
         let sends = !self.to_orchestrators.is_empty() || !self.cancelled.is_empty();
         let mut work = self.to_workers.iter();
         let is_one = work.len() <= 1 && work.all(|one| one.session.is_none());
-        is_one && !has_parent && !says_more && !sends && !self.holds_letters
+        is_one && !has_parent && !says_more && !sends && !self.holds_queue_messages
     }
 
     /// How large it is on the wire, roughly.
@@ -180,11 +189,11 @@ impl Commit {
     }
 }
 
-/// All of them as one call. `fed`: those of their instances that are sent something later in the same transaction.
-/// `strict`: a lost lease takes the transaction back. `borrowers`: who gets each of the activities.
+/// All of them as one call. `sent_to`: those of their instances to which the same transaction sends something later.
+/// `strict`: a lost lease takes the transaction back. `borrowers`: the lease of each activity that is lent.
 pub(crate) fn call<'a>(
     commits: &[&'a Commit],
-    fed: &[&'a str],
+    sent_to: &[&'a str],
     borrowers: &[Option<Borrower>],
     strict: bool,
     expected: i64,
@@ -198,6 +207,8 @@ pub(crate) fn call<'a>(
             .flat_map(|(turn, c)| c.to_orchestrators.iter().map(move |one| (turn, one)))
     };
     let kv = || of().flat_map(|c| c.kv.iter().map(move |change| (c, change)));
+    let labels = || of().flat_map(|c| c.labels.iter().map(move |label| (c, label)));
+    let memos = || of().filter_map(|c| Some((c, c.memo.as_deref()?)));
     let cancelled = || of().flat_map(|c| c.cancelled.iter());
     let named = |c: &'a Commit| c.named.as_ref();
     Call::new("commit_turns")
@@ -209,7 +220,7 @@ pub(crate) fn call<'a>(
         .opt_texts(of().map(|c| named(c).map(|it| it.version.as_str())))
         .opt_texts(of().map(|c| named(c).and_then(|it| it.parent.as_deref())))
         .opt_texts(of().map(|c| c.lane.as_deref()))
-        .ints(of().map(|c| c.life))
+        .ints(of().map(|c| c.incarnation))
         .opt_texts(of().map(|c| c.status.as_deref()))
         .opt_texts(of().map(|c| c.output.as_deref()))
         .opt_texts(of().map(|c| c.pinned.as_deref()))
@@ -221,7 +232,7 @@ pub(crate) fn call<'a>(
         .opt_texts(of().map(|c| c.custom_status.as_ref().and_then(|it| it.as_deref())))
         .flags(of().map(Commit::is_loud))
         .flags(of().map(Commit::ends_execution))
-        .flags(of().map(|c| c.holds_letters))
+        .flags(of().map(|c| c.holds_queue_messages))
         .texts(events().map(|(c, _)| c.instance.as_str()))
         .ints(events().map(|(c, _)| c.execution_id))
         .ints(events().map(|(_, event)| event.id))
@@ -252,34 +263,25 @@ pub(crate) fn call<'a>(
         .texts(kv().map(|(_, change)| change.key.as_str()))
         .opt_texts(kv().map(|(_, change)| change.value.as_deref()))
         .opt_ints(kv().map(|(_, change)| change.at))
+        .texts(labels().map(|(c, _)| c.instance.as_str()))
+        .texts(labels().map(|(_, (key, _))| key.as_str()))
+        .opt_texts(labels().map(|(_, (_, value))| value.as_deref()))
+        .texts(memos().map(|(c, _)| c.instance.as_str()))
+        .texts(memos().map(|(_, memo)| memo))
         .texts(cancelled().map(|(instance, _, _)| instance.as_str()))
         .ints(cancelled().map(|(_, execution, _)| *execution))
         .ints(cancelled().map(|(_, _, activity)| *activity))
-        .texts(fed.iter().copied())
+        .texts(sent_to.iter().copied())
         .flag(strict)
 }
 
-/// The key under which the schema knows the memo of an instance that begins. No key of an author is stored like this:
-/// see `text`.
-const MEMO_KEY: &str = "\u{1}memo";
-
-/// Labels are committed as key-values under their recorded keys, and the memo under one of its own; the schema knows
-/// them by these.
-fn kv_changes(events: &[Event]) -> Vec<KvChange> {
-    let labels = label_changes(events).into_iter().map(|change| KvChange {
-        op: i32::from(change.value.is_none()),
-        key: text::owned(&recorded_label_key(&change.key)),
-        value: change.value.map(|value| text::owned(&value)),
-        at: None,
-    });
-    let memo = memo_at_birth(events).map(|memo| KvChange {
-        op: 0,
-        key: MEMO_KEY.to_owned(),
-        value: Some(text::owned(&memo)),
-        at: None,
-    });
-    let changes = events.iter().filter_map(kv_change);
-    labels.chain(memo).chain(changes).collect()
+/// The labels that these events change; of several changes of one label the last counts.
+fn labels(events: &[Event]) -> BTreeMap<String, Option<String>> {
+    let stored = |change: LabelChange| {
+        let value = change.value.map(|value| text::owned(&value));
+        (text::owned(&change.key), value)
+    };
+    label_changes(events).into_iter().map(stored).collect()
 }
 
 fn kv_change(event: &Event) -> Option<KvChange> {

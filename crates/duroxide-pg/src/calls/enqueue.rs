@@ -1,6 +1,6 @@
 //! Messages and activities as calls. In: what is to be written. Out: arrays.
 
-use crate::calls::claim_turns::Known;
+use crate::calls::claim_turns::KnownUpTo;
 use crate::codec::{NewMessage, NewWork};
 use crate::connection::call::Call;
 
@@ -20,7 +20,7 @@ pub(crate) struct Assumed<'a> {
     pub(crate) opens: &'a NewMessage,
     pub(crate) token: uuid::Uuid,
     /// `None` for an instance that the turn begins.
-    pub(crate) known: Option<Known>,
+    pub(crate) known: Option<KnownUpTo>,
     pub(crate) lock_ms: i64,
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn check_early<'a>(early: &[Assumed<'a>], expected: i64) -> Call<'a> 
         .int(expected)
         .texts(early.iter().map(|turn| turn.opens.instance.as_str()))
         .uuids(early.iter().map(|turn| turn.token))
-        .opt_ints(known().map(|it| it.map(|known| known.life)))
+        .opt_ints(known().map(|it| it.map(|known| known.incarnation)))
         .opt_ints(known().map(|it| it.map(|known| known.execution)))
         .opt_ints(known().map(|it| it.map(|known| known.event)))
 }
@@ -99,7 +99,7 @@ pub(crate) fn work<'a>(sent: &[&'a NewWork], expected: i64) -> Call<'a> {
         .texts(of().map(|one| one.lane.as_str()))
 }
 
-/// A completed activity: its row, its token, and what it tells the instance.
+/// A completed activity: its row, its token, and the message to its instance.
 #[derive(Debug)]
 pub(crate) struct Ack {
     pub(crate) id: i64,
@@ -107,8 +107,8 @@ pub(crate) struct Ack {
     pub(crate) completion: Option<NewMessage>,
 }
 
-/// Completions whose inboxes are open. The first `silent` of them tell their instances nothing: turns were decided on
-/// them. If one of the first `strict` has lost its lease, the transaction is taken back.
+/// Completions whose inboxes are open. The first `silent` of them send their instances no message: turns were decided
+/// on them. If one of the first `strict` has lost its lease, the transaction is taken back.
 pub(crate) fn acks<'a>(acks: &[&'a Ack], silent: usize, strict: usize, expected: i64) -> Call<'a> {
     let of = || acks.iter().copied();
     let sent = || {

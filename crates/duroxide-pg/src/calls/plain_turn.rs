@@ -1,7 +1,7 @@
 //! The plainest turn of all as one call (`0020_plain.sql`). In: a turn that was decided on before its messages were
 //! stored, and what it was decided on. Out: a call that stores all of it, if it is that plain.
 
-use super::claim_turns::Known;
+use super::claim_turns::KnownUpTo;
 use super::commit_turn::{Borrower, Commit};
 use super::enqueue::Ack;
 use crate::codec::NewWork;
@@ -11,7 +11,7 @@ use crate::connection::call::Call;
 #[derive(Debug)]
 pub(crate) struct PlainTurn<'a> {
     commit: &'a Commit,
-    known: Option<Known>,
+    known: Option<KnownUpTo>,
     ack: Option<&'a Ack>,
 }
 
@@ -19,7 +19,7 @@ impl<'a> PlainTurn<'a> {
     /// The turn, if it is plain. `known`: up to where its node knows the instance; `None` if the turn begins it.
     pub(crate) fn of(
         commit: &'a Commit,
-        known: Option<Known>,
+        known: Option<KnownUpTo>,
         ack: Option<&'a Ack>,
     ) -> Option<Self> {
         let fits = match known {
@@ -41,19 +41,20 @@ impl<'a> PlainTurn<'a> {
         self.commit.to_workers.first()
     }
 
-    /// The life of its instance.
-    pub(crate) fn life(&self) -> i64 {
-        self.known.map_or(self.commit.life, |known| known.life)
+    /// The incarnation of its instance.
+    pub(crate) fn incarnation(&self) -> i64 {
+        self.known
+            .map_or(self.commit.incarnation, |known| known.incarnation)
     }
 
     pub(crate) fn call(self, borrower: Option<Borrower>, expected: i64) -> Call<'a> {
-        let (life, work) = (self.life(), self.work());
+        let (incarnation, work) = (self.incarnation(), self.work());
         let Self { commit, known, ack } = self;
         let (named, events) = (commit.named.as_ref(), &commit.events);
         Call::new("commit_plain")
             .int(expected)
             .text(&commit.instance)
-            .int(life)
+            .int(incarnation)
             .int(commit.execution_id)
             .opt_int(known.map(|known| known.event))
             .opt_text(named.map(|it| it.name.as_str()))

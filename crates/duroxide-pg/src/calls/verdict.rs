@@ -1,4 +1,4 @@
-//! What the server did with an element of a call. In: the text of a row, or none. Out: a [`Verdict`]; nobody else
+//! What the server did with an element of a call. In: the text of a row, or none. Out: a [`Verdict`]; no other file
 //! compares these texts.
 
 use duroxide_core::provider::rules::Refusal;

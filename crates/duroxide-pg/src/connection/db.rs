@@ -26,7 +26,7 @@ use crate::time::Expected;
 
 /// How many exchanges with the server run at once: beside one that takes long, another one goes on.
 pub(crate) const EXCHANGES_MAX: usize = 2;
-/// How many connections of the pool are for those who hold a claim: loading, giving back, setting aside.
+/// How many connections of the pool are for those who hold a claim: loading, giving back, dead-lettering.
 const HOLDERS_MAX: usize = 2;
 /// The smallest pool: exchanges, holders, and one for reads.
 const POOL_MIN: usize = EXCHANGES_MAX + HOLDERS_MAX + 1;
@@ -151,6 +151,13 @@ impl Db {
     /// The server says nothing.
     pub(crate) fn silent(&self) -> PgError {
         PgError::OutOfReach {
+            why: format!("no answer within {:?}", self.response_timeout),
+        }
+    }
+
+    /// The server says nothing to a call that writes.
+    pub(crate) fn silent_since_sent(&self) -> PgError {
+        PgError::Uncertain {
             why: format!("no answer within {:?}", self.response_timeout),
         }
     }
@@ -325,7 +332,7 @@ impl Db {
         loop {
             let Some(found) = self.in_time(self.calls(&reader.client, calls)).await else {
                 drop(Object::take(reader.client));
-                return Err(self.silent());
+                return Err(self.silent_since_sent());
             };
             match found {
                 Err(error) if self.may_retry(&error, &mut tries) => {
@@ -333,7 +340,7 @@ impl Db {
                         reader.client.statement_cache.clear();
                     }
                 }
-                other => return Ok(other?),
+                other => return other.map_err(PgError::of_sent),
             }
         }
     }

@@ -47,6 +47,8 @@ const MIGRATIONS: &[Migration] = migrations! {
     18 "0018_early";
     19 "0019_pages";
     20 "0020_plain";
+    21 "0021_blocked";
+    22 "0022_lives";
 };
 
 /// Functions that others call, with the path of the caller: one path for each call from outside is enough.

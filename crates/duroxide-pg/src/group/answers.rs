@@ -3,16 +3,16 @@
 
 use tokio_postgres::Row;
 
-use super::Op;
 use super::batch::{Batch, Part};
-use super::done::{Done, End};
+use super::exchange_result::{End, ExchangeResult};
 use super::loan::{LENT, Lent};
-use super::plain;
+use super::single_call;
+use super::write::Op;
 use crate::calls::verdict::Verdict;
 use crate::calls::{claim_turns, claim_work};
-use crate::queues::{ANYWHERE, News};
+use crate::codec::shown_number;
+use crate::news::{ANYWHERE, News};
 use crate::text;
-use crate::time::shown_ms;
 
 /// The rows of the calls of an exchange.
 pub(super) type Rows = Vec<(Part, Vec<Row>)>;
@@ -69,12 +69,12 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// Reads the rows; what the claims brought and what was lent goes to `done`. `note_time` hears what the server's
+    /// Reads the rows; what the claims brought and what was lent goes to `done`. `note_time` gets what the server's
     /// clock said.
     pub(super) fn read(
         batch: &Batch,
         rows: &Rows,
-        done: &mut Done,
+        done: &mut ExchangeResult,
         note_time: impl Fn(Option<i64>),
     ) -> Self {
         let mut answers = Self::default();
@@ -83,10 +83,10 @@ impl Answers {
         for (part, rows) in rows {
             match part {
                 Part::Silent => {}
-                Part::Plain => {
-                    answers.ends.extend(plain::end(rows));
-                    note_time(plain::now(rows));
-                    done.lent.extend(batch.plain_loan(rows));
+                Part::Single => {
+                    answers.ends.extend(single_call::end(rows));
+                    note_time(single_call::now(rows));
+                    done.lent.extend(batch.single_loan(rows));
                 }
                 Part::Commits => rows.iter().for_each(|row| answers.read_commit(row, done)),
                 Part::Messages => answers.begun.extend(rows.iter().filter_map(place)),
@@ -108,7 +108,7 @@ impl Answers {
         answers
     }
 
-    fn read_commit(&mut self, row: &Row, done: &mut Done) {
+    fn read_commit(&mut self, row: &Row, done: &mut ExchangeResult) {
         let place = row.try_get::<_, i32>(0).unwrap_or(0);
         if place == LENT {
             return done.lent.extend(Lent::read(row));
@@ -131,7 +131,7 @@ impl Answers {
                     .ok()
                     .flatten()
                     .map(text::shown),
-                custom_status_version: row.try_get::<_, i64>(3).map_or(0, shown_ms),
+                custom_status_version: row.try_get::<_, i64>(3).map_or(0, shown_number),
             }),
             (_, verdict) => self.commits.read.push((place, verdict)),
         }

@@ -10,7 +10,7 @@ use crate::error::Result;
 
 /// How many claims of one kind ride along with one exchange; the others come with the next.
 const RIDERS_MAX: usize = 8;
-/// In how many milliseconds the server tells a claim to look again if there is more to claim at once.
+/// A claim that the server asks to look again within so many milliseconds has left something claimable behind.
 const SOON_MS: i64 = 5;
 /// How much longer than its deadline a claim waits to be tried at all.
 const UNTRIED_GRACE: std::time::Duration = std::time::Duration::from_secs(1);
@@ -284,7 +284,7 @@ mod tests {
 
     fn claim(now: Instant) -> Waiting<Anything, u32> {
         let (reply, answer) = oneshot::channel();
-        // Nobody looks at the answers, and nobody gives up.
+        // No test looks at the answers, and no caller gives up.
         std::mem::forget(answer);
         Waiting {
             ask: Arc::new(Anything),

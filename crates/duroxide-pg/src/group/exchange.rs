@@ -13,21 +13,22 @@ use tokio_postgres::error::SqlState;
 
 use super::answers::Rows;
 use super::batch::{Batch, Part};
-use super::done::Done;
+use super::exchange_result::ExchangeResult;
 use super::settle::settle;
-use super::{Op, Write, plain};
+use super::single_call;
+use super::write::{Op, Write};
 use crate::calls::claim_turns::Claimed;
 use crate::calls::commit_turn::Commit;
+use crate::codec::shown_number;
 use crate::connection::db::{Db, forget_statements};
 use crate::error::PgError;
-use crate::queues::Queues;
-use crate::time::shown_ms;
+use crate::news::Queues;
 use crate::watch::Watches;
 
 /// The code with which the server refuses an early turn (`0018_early.sql`).
 const EARLY_REFUSED: &str = "DX002";
 
-pub(super) async fn run(db: Arc<Db>, watches: Arc<Watches>, batch: Batch) -> Done {
+pub(super) async fn run(db: Arc<Db>, watches: Arc<Watches>, batch: Batch) -> ExchangeResult {
     let looks = !batch.turns.is_empty() || (!batch.work.is_empty() && batch.loans.is_empty());
     let begun = Instant::now();
     let (number, turns_from) = (batch.exchange, batch.turns_from());
@@ -37,7 +38,7 @@ pub(super) async fn run(db: Arc<Db>, watches: Arc<Watches>, batch: Batch) -> Don
     done
 }
 
-async fn exchange(db: Arc<Db>, watches: Arc<Watches>, batch: Batch) -> Done {
+async fn exchange(db: Arc<Db>, watches: Arc<Watches>, batch: Batch) -> ExchangeResult {
     match attempt(&db, &batch).await {
         Ok((rows, asked)) => settle(&db, &watches, batch, &rows, asked),
         Err(ExchangeError::EarlyRefused(_, others)) if batch.is_strict() => {
@@ -74,11 +75,11 @@ enum ExchangeError {
 async fn attempt(db: &Db, batch: &Batch) -> std::result::Result<(Rows, Instant), ExchangeError> {
     let client = db.exchanger().await.map_err(ExchangeError::Whole)?;
     let mut tries = 0;
-    let mut is_plain = true;
+    let mut may_be_single = true;
     loop {
         let expected = db.expected.now();
-        let (parts, calls): (Vec<_>, Vec<_>) = match batch.plain_call(expected) {
-            Some(call) if is_plain => (vec![Part::Plain], vec![call]),
+        let (parts, calls): (Vec<_>, Vec<_>) = match batch.single_call(expected) {
+            Some(call) if may_be_single => (vec![Part::Single], vec![call]),
             _ => batch.calls(expected).into_iter().unzip(),
         };
         let asked = Instant::now();
@@ -86,14 +87,14 @@ async fn attempt(db: &Db, batch: &Batch) -> std::result::Result<(Rows, Instant),
             Some(answered) => answered,
             None => {
                 drop(Object::take(client));
-                return Err(ExchangeError::Whole(db.silent()));
+                return Err(ExchangeError::Whole(db.silent_since_sent()));
             }
         };
         let error = match answered {
             Ok(rows) => {
                 let rows: Rows = parts.into_iter().zip(rows).collect();
-                is_plain = plain::is_done(&rows);
-                if is_plain {
+                may_be_single = single_call::is_done(&rows);
+                if may_be_single {
                     return Ok((rows, asked));
                 }
                 continue;
@@ -122,10 +123,13 @@ async fn attempt(db: &Db, batch: &Batch) -> std::result::Result<(Rows, Instant),
             return Err(ExchangeError::RowLocked(error.into()));
         }
         let duplicate = error.code() == Some(&SqlState::UNIQUE_VIOLATION);
-        let error = PgError::from(error);
+        let error = PgError::of_sent(error);
         let is_about_all = matches!(
             error,
-            PgError::OutOfReach { .. } | PgError::GaveUp { .. } | PgError::Closed
+            PgError::OutOfReach { .. }
+                | PgError::Uncertain { .. }
+                | PgError::GaveUp { .. }
+                | PgError::Closed
         );
         if !is_about_all && (batch.size() > 1 || batch.is_strict()) {
             return Err(ExchangeError::OnePart);
@@ -161,13 +165,13 @@ async fn recorded_event(db: &Db, commit: &Commit) -> Option<PgError> {
     };
     Some(PgError::Contract(Refusal::DuplicateEvent {
         instance: commit.shown_instance.clone(),
-        execution_id: shown_ms(commit.execution_id),
-        event_id: shown_ms(recorded.or_else(twice)?),
+        execution_id: shown_number(commit.execution_id),
+        event_id: shown_number(recorded.or_else(twice)?),
     }))
 }
 
-async fn one_by_one(db: &Arc<Db>, watches: &Arc<Watches>, batch: Batch) -> Done {
-    let mut done = Done::default();
+async fn one_by_one(db: &Arc<Db>, watches: &Arc<Watches>, batch: Batch) -> ExchangeResult {
+    let mut done = ExchangeResult::default();
     // Instances that another transaction holds: their writes are sent again later, and the exchange does not wait for
     // each in turn.
     let mut held: HashMap<String, PgError> = HashMap::new();
@@ -191,7 +195,7 @@ async fn one_by_one(db: &Arc<Db>, watches: &Arc<Watches>, batch: Batch) -> Done 
                 }
                 fail(alone, &error)
             }
-            Err(ExchangeError::OnePart) => Done::default(),
+            Err(ExchangeError::OnePart) => ExchangeResult::default(),
         };
         done.again.extend(one.again);
         done.ended.extend(one.ended);
@@ -227,15 +231,15 @@ fn or(one: Queues, other: Queues) -> Queues {
 /// Nothing was stored. What the turns of `others` were decided on is written as anything else; these turns have lost
 /// the lease that they never had. If the server names none of this batch, all of them have: what is sent again must not
 /// be refused for ever.
-fn undo_early(batch: Batch, others: &[String]) -> Done {
+fn undo_early(batch: Batch, others: &[String]) -> ExchangeResult {
     let is_named = |write: &Write| match &write.op {
         Op::Early(turn, _) | Op::Lease(turn) => others.contains(&turn.instance),
         _ => false,
     };
     let names_some = batch.writes.iter().any(is_named);
-    let mut done = Done {
+    let mut done = ExchangeResult {
         early: Some(false),
-        ..Done::default()
+        ..ExchangeResult::default()
     };
     for Write { op, reply } in batch.writes {
         match op {
@@ -259,8 +263,12 @@ fn undo_early(batch: Batch, others: &[String]) -> Done {
     done
 }
 
-fn fail(batch: Batch, error: &PgError) -> Done {
-    let mut done = Done::default();
+fn fail(batch: Batch, error: &PgError) -> ExchangeResult {
+    let mut done = ExchangeResult::default();
+    if matches!(error, PgError::Uncertain { .. }) {
+        // The answer was lost, and perhaps not the transaction: claims look for what it wrote.
+        done.brought = batch.brings();
+    }
     for write in batch.writes {
         if let Op::Early(turn, _) | Op::Lease(turn) = write.op {
             done.leased.push((turn.token, false));

@@ -1,9 +1,9 @@
-//! When to send what waits. In: what was handed out, and what came back. Out: whether to wait for more of it.
+//! When the next exchange begins. In: what the group handed out, and what came back. Out: until when to wait for more.
 //!
-//! Turns that one exchange hands out are committed a moment later, one by one. An exchange that left with the first of
+//! Dispatchers commit the turns of one exchange a moment later, one by one. An exchange that left with the first of
 //! those commits would carry it alone, and most of what an exchange costs does not depend on how much it carries. So
-//! the group waits until all have come back, but never for longer than [`GATHER_MAX`], and not at all for those who
-//! lately took longer than that.
+//! the group waits until all commits have come, but never for longer than [`GATHER_MAX`], and not at all if turns, or
+//! activities, lately took longer than that.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -11,82 +11,82 @@ use std::time::Duration;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// For how long an exchange waits for those who were handed something.
+/// For how long an exchange waits for what was handed out.
 const GATHER_MAX: Duration = Duration::from_millis(3);
 
-/// Those who were handed something, by their tokens.
+/// Turns or activities that were handed out and have not come back, by their tokens.
 #[derive(Debug)]
-struct Callers {
-    out: HashSet<Uuid>,
-    /// Whether one of them came back within a moment, the last time.
+struct HandedOut {
+    tokens: HashSet<Uuid>,
+    /// Whether one of the last ones came back in time.
     are_quick: bool,
 }
 
-impl Callers {
+impl HandedOut {
     fn none() -> Self {
         Self {
-            out: HashSet::new(),
+            tokens: HashSet::new(),
             are_quick: true,
         }
     }
 
     fn came_back(&mut self, token: Uuid) {
-        self.are_quick |= self.out.remove(&token);
+        self.are_quick |= self.tokens.remove(&token);
     }
 
     fn give_up(&mut self) {
-        self.are_quick &= self.out.is_empty();
-        self.out.clear();
+        self.are_quick &= self.tokens.is_empty();
+        self.tokens.clear();
     }
 
     fn are_expected(&self) -> bool {
-        self.are_quick && !self.out.is_empty()
+        self.are_quick && !self.tokens.is_empty()
     }
 }
 
-/// Who is expected back, and until when.
+/// What is expected back, and until when.
 #[derive(Debug)]
 pub(super) struct Gathering {
-    turns: Callers,
-    work: Callers,
+    turns: HandedOut,
+    work: HandedOut,
     until: Instant,
 }
 
 impl Gathering {
     pub(super) fn new(now: Instant) -> Self {
         Self {
-            turns: Callers::none(),
-            work: Callers::none(),
+            turns: HandedOut::none(),
+            work: HandedOut::none(),
             until: now,
         }
     }
 
-    /// Turns and activities were handed out.
+    /// The group handed out turns and activities.
     pub(super) fn hand_out(
         &mut self,
         turns: impl Iterator<Item = Uuid>,
         work: impl Iterator<Item = Uuid>,
         now: Instant,
     ) {
-        let before = self.turns.out.len() + self.work.out.len();
-        self.turns.out.extend(turns);
-        self.work.out.extend(work);
-        if self.turns.out.len() + self.work.out.len() > before {
+        let before = self.turns.tokens.len() + self.work.tokens.len();
+        self.turns.tokens.extend(turns);
+        self.work.tokens.extend(work);
+        if self.turns.tokens.len() + self.work.tokens.len() > before {
             self.until = now + GATHER_MAX;
         }
     }
 
-    /// A turn wants to be committed.
+    /// A dispatcher commits a turn.
     pub(super) fn commit(&mut self, token: Uuid) {
         self.turns.came_back(token);
     }
 
-    /// An activity wants to be completed.
+    /// A worker completes an activity.
     pub(super) fn complete(&mut self, token: Uuid) {
         self.work.came_back(token);
     }
 
-    /// Until when to wait for more; `None` if nobody is expected.
+    /// Until when to wait for more; `None` if nothing is expected.
     pub(super) fn waits_until(&mut self, now: Instant) -> Option<Instant> {
         if now >= self.until {
             self.turns.give_up();
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn all_who_were_handed_something_are_waited_for() {
+    fn all_that_was_handed_out_is_waited_for() {
         let now = Instant::now();
         let mut gathering = Gathering::new(now);
         assert_eq!(gathering.waits_until(now), None);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_waited_for_longer_than_a_moment() {
+    fn nothing_is_waited_for_longer_than_the_limit() {
         let now = Instant::now();
         let mut gathering = Gathering::new(now);
         hand_out(&mut gathering, &[1], &[], now);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_take_long_are_not_waited_for_until_one_is_quick_again() {
+    fn slow_activities_are_not_waited_for_until_one_is_quick_again() {
         let now = Instant::now();
         let mut gathering = Gathering::new(now);
         hand_out(&mut gathering, &[], &[1, 2], now);

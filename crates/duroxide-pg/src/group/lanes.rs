@@ -1,15 +1,18 @@
 //! Lanes that this process has met. In: lanes that a claim found. Out: for each caller, those it may claim from and
-//! those it may not; what is on neither list the server tells.
+//! those it may not; the server reports lanes that are on neither list.
 
 use std::collections::HashMap;
 
 use crate::calls::claim_turns::Claimed;
 
-/// How many are remembered; then they are learnt anew.
+/// How many lanes are remembered; then they are learnt anew.
 const LANES_MAX: usize = 10_000;
 
+/// The lanes of one queue, with what each needs of a claimer.
 pub(super) struct Lanes<N> {
+    /// `None` as needs: this build cannot read the lane.
     known: HashMap<String, Option<N>>,
+    /// Lanes that every caller may claim from.
     always: Vec<String>,
 }
 
@@ -21,6 +24,7 @@ impl<N> Lanes<N> {
         }
     }
 
+    /// Remembers the lanes that a claim found and the group did not know.
     pub(super) fn learn<T>(
         &mut self,
         claimed: &Result<Claimed<T>, crate::error::PgError>,
@@ -66,7 +70,7 @@ impl<N> Lanes<N> {
     }
 }
 
-/// Whether a lane holds what is paused: it is claimed by nobody, but for an instance that is to be terminated.
+/// Whether a lane holds what is paused: no claim takes it, but for an instance that is to be terminated.
 fn is_paused(lane: &str) -> bool {
     lane.starts_with(duroxide_core::provider::rules::lane::PAUSED)
 }

@@ -1,13 +1,13 @@
-//! An activity that is leased when it is written: before it is written, and as the server tells it. `loans.rs` decides
-//! who gets which.
+//! Activities that the server leases when it writes them: what the group asks for ([`Loan`]), and what the server did
+//! ([`Lent`]). `lending.rs` decides which claim gets which activity.
 
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-/// How a row of `commit_turns` says that it is about an activity that was leased.
+/// The place in a row of `commit_turns` that is about an activity which the server leased.
 pub(super) const LENT: i32 = -1;
 
-/// An activity, by its place among those of the batch, and the claim that gets it.
+/// An activity, by its place among those of the batch, and the claim that gets it, by its place too.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Loan {
     pub(super) work: usize,
@@ -15,23 +15,23 @@ pub(super) struct Loan {
     pub(super) token: Uuid,
 }
 
-/// An activity that was leased.
+/// An activity that the server leased.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lent {
     pub(super) token: Uuid,
     pub(super) id: i64,
     /// Of its instance.
-    pub(super) life: Option<i64>,
+    pub(super) incarnation: Option<i64>,
 }
 
 impl Lent {
     pub(super) fn read(row: &Row) -> Option<Self> {
         let token: String = row.try_get(1).ok()?;
-        let life: Option<String> = row.try_get(2).ok()?;
+        let incarnation: Option<String> = row.try_get(2).ok()?;
         Some(Self {
             token: Uuid::parse_str(&token).ok()?,
             id: row.try_get(3).ok()?,
-            life: life.and_then(|life| life.parse().ok()),
+            incarnation: incarnation.and_then(|incarnation| incarnation.parse().ok()),
         })
     }
 }

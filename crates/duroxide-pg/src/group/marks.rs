@@ -4,8 +4,13 @@
 //! # Why
 //!
 //! A queue loses rows as fast as it gets them. While another session keeps a transaction open, nothing can be vacuumed,
-//! and a claim that begins at the beginning of a lane walks past every row that was deleted since: minutes of them. So
-//! a claim begins at the mark of its lane.
+//! and a claim that begins at the beginning of a lane walks past every row that was deleted since: minutes of them.
+//! Then claims begin at the mark of their lane.
+//!
+//! Marks cost something, a tenth of what a busy process gets done. So claims begin at the beginning, and find the lanes
+//! by themselves, until [`LONG_MIN`] of them in a row have walked long until they found the first row of each lane
+//! (`long_walk` of the schema says what is long). They begin at marks from then on, until one that begins at the
+//! beginning walks no longer.
 //!
 //! # The rule
 //!
@@ -38,9 +43,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::queues::ANYWHERE;
+use crate::news::ANYWHERE;
 
-/// How often a claim begins at the beginning.
+/// After how many long walks in a row claims begin at marks. One alone may have been kept waiting for a processor.
+const LONG_MIN: u32 = 4;
+/// How often a claim begins at the beginning, while the others begin at marks.
 const WHOLE_EVERY: Duration = Duration::from_secs(1);
 const WHOLE_EVERY_MAX: Duration = Duration::from_secs(60);
 /// How many times as long as it took there is at least until the next one.
@@ -61,6 +68,16 @@ impl Beginnings {
     }
 }
 
+/// What one claim saw of its queue.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seen<'a> {
+    /// The smallest key of each lane that has rows, in any order; of all lanes only if the claim began at marks or
+    /// walked long.
+    pub(super) first: &'a [(String, i64)],
+    /// Whether it took long to find them.
+    pub(super) walked_long: bool,
+}
+
 /// An exchange that was launched and has not ended.
 #[derive(Debug)]
 struct Launched {
@@ -72,6 +89,8 @@ struct Launched {
     /// The lanes its claims look at, if there are any; and whether from the beginning.
     lanes: Vec<String>,
     is_whole: bool,
+    /// Whether its claims were given marks.
+    at_marks: bool,
 }
 
 /// What is to be known of an exchange that has ended.
@@ -79,7 +98,7 @@ struct Launched {
 pub(super) struct Ended {
     /// The smallest key that it may have written.
     pub(super) from: i64,
-    /// Whether a claim of it began at the beginning.
+    /// Whether a claim of it began at the beginning and reported what is there.
     pub(super) is_whole: bool,
 }
 
@@ -90,6 +109,8 @@ pub(super) struct Marks {
     marks: HashMap<String, i64>,
     launched: Vec<Launched>,
     whole_at: Instant,
+    /// How many claims in a row walked long from the beginning; counted up to [`LONG_MIN`].
+    long: u32,
 }
 
 impl Marks {
@@ -98,6 +119,7 @@ impl Marks {
             marks: HashMap::new(),
             launched: Vec::new(),
             whole_at: now,
+            long: 0,
         }
     }
 
@@ -110,6 +132,7 @@ impl Marks {
             heard: i64::MAX,
             lanes: Vec::new(),
             is_whole: false,
+            at_marks: false,
         });
     }
 
@@ -118,11 +141,13 @@ impl Marks {
         self.marks.clear();
     }
 
-    /// Where the claims of the exchange that was launched last begin; `None` if they find the lanes by themselves.
+    /// Where the claims of the exchange that was launched last begin; `None` if they begin at the beginning and find
+    /// the lanes by themselves.
     pub(super) fn begin(&mut self, mut lanes: Vec<String>, now: Instant) -> Option<Beginnings> {
         let launched = self.launched.last_mut()?;
         let is_known = (1..=LANES_MAX).contains(&lanes.len());
-        launched.is_whole = now >= self.whole_at || !is_known;
+        launched.at_marks = is_known && self.long >= LONG_MIN;
+        launched.is_whole = now >= self.whole_at || !launched.at_marks;
         if launched.is_whole {
             // The one that is under way counts, however long it takes.
             self.whole_at = now + WHOLE_EVERY_MAX;
@@ -134,7 +159,7 @@ impl Marks {
             .map(|lane| mark(lane).copied().unwrap_or(ANYWHERE));
         let from = from.collect();
         launched.lanes.clone_from(&lanes);
-        is_known.then_some(Beginnings { lanes, from })
+        launched.at_marks.then_some(Beginnings { lanes, from })
     }
 
     /// Something was committed that has no smaller key than this one.
@@ -148,12 +173,12 @@ impl Marks {
     }
 
     /// An exchange has ended. `from`: the smallest key that it may have written below its base. `seen`: what each of
-    /// its claims saw, lane by lane, in any order.
+    /// its claims saw.
     pub(super) fn end<'a>(
         &mut self,
         exchange: u64,
         from: i64,
-        seen: impl Iterator<Item = &'a [(String, i64)]>,
+        seen: impl Iterator<Item = Seen<'a>>,
         now: Instant,
     ) -> Ended {
         let Some(place) = self.launched.iter().position(|it| it.exchange == exchange) else {
@@ -165,21 +190,19 @@ impl Marks {
         let ended = self.launched.swap_remove(place);
         let written = ended.base.min(from);
         self.heard(written);
-        let mut has_seen = false;
-        // Its own claims saw what it wrote itself.
-        let bound = ended.base.min(ended.heard);
+        let mut was_seen = false;
+        let mut walked_long = false;
         for seen in seen {
-            has_seen = true;
-            let unseen = ended.lanes.iter().map(|lane| (lane, i64::MAX));
-            let seen = seen.iter().map(|(lane, key)| (lane, *key));
-            let all: HashMap<&String, i64> = unseen.chain(seen).collect();
-            for (lane, key) in all {
-                self.marks.insert(lane.clone(), key.min(bound));
+            was_seen = true;
+            walked_long |= seen.walked_long;
+            if ended.at_marks || seen.walked_long {
+                self.take(&ended, seen.first);
             }
         }
         if ended.is_whole {
+            self.judge(was_seen, walked_long);
             let apart = now.saturating_duration_since(ended.at) * APART;
-            let pause = if has_seen {
+            let pause = if was_seen {
                 apart.clamp(WHOLE_EVERY, WHOLE_EVERY_MAX)
             } else {
                 Duration::ZERO
@@ -188,7 +211,29 @@ impl Marks {
         }
         Ended {
             from: written,
-            is_whole: ended.is_whole && has_seen,
+            is_whole: ended.is_whole && (walked_long || (was_seen && ended.at_marks)),
+        }
+    }
+
+    /// Takes the marks from what a claim of this exchange saw first in each lane.
+    fn take(&mut self, ended: &Launched, first: &[(String, i64)]) {
+        // Its own claims saw what it wrote itself.
+        let bound = ended.base.min(ended.heard);
+        let unseen = ended.lanes.iter().map(|lane| (lane, i64::MAX));
+        let seen = first.iter().map(|(lane, key)| (lane, *key));
+        let all: HashMap<&String, i64> = unseen.chain(seen).collect();
+        for (lane, key) in all {
+            self.marks.insert(lane.clone(), key.min(bound));
+        }
+    }
+
+    /// Claims from the beginning walked long, or did not.
+    fn judge(&mut self, was_seen: bool, walked_long: bool) {
+        if walked_long {
+            self.long = LONG_MIN.min(self.long + 1);
+        } else if was_seen {
+            self.long = 0;
+            self.marks.clear();
         }
     }
 }
@@ -199,13 +244,15 @@ mod tests {
 
     const LANE: &str = "a";
 
-    /// Marks of a queue in which a claim has just begun at the beginning and seen this key.
+    /// Marks of a queue in which claims from the beginning walked long, and have just seen this key.
     fn after(key: i64) -> (Marks, Instant) {
         let now = Instant::now();
         let mut marks = Marks::new(now);
-        marks.launch(1, key, now);
-        assert_eq!(begin(&mut marks, now), ANYWHERE, "the first one is whole");
-        end(&mut marks, 1, Some(key), now);
+        for _ in 0..LONG_MIN {
+            marks.launch(1, key, now);
+            assert_eq!(marks.begin(vec![LANE.to_owned()], now), None);
+            end(&mut marks, 1, Some(key), now);
+        }
         (marks, now)
     }
 
@@ -213,10 +260,25 @@ mod tests {
         marks.begin(vec![LANE.to_owned()], now).unwrap().from[0]
     }
 
-    /// A claim saw this key, or nothing.
+    /// A claim saw this key, or nothing, after a long walk if it began at the beginning.
     fn end(marks: &mut Marks, exchange: u64, key: Option<i64>, now: Instant) {
-        let seen: Vec<_> = key.map(|key| (LANE.to_owned(), key)).into_iter().collect();
-        marks.end(exchange, i64::MAX, [seen.as_slice()].into_iter(), now);
+        let walked_long = marks.launched.iter().any(|it| it.is_whole);
+        end_after(marks, exchange, key, walked_long, now);
+    }
+
+    fn end_after(
+        marks: &mut Marks,
+        exchange: u64,
+        key: Option<i64>,
+        walked_long: bool,
+        now: Instant,
+    ) -> Ended {
+        let first: Vec<_> = key.map(|key| (LANE.to_owned(), key)).into_iter().collect();
+        let seen = Seen {
+            first: &first,
+            walked_long,
+        };
+        marks.end(exchange, i64::MAX, [seen].into_iter(), now)
     }
 
     fn next(marks: &mut Marks, base: i64, now: Instant) -> i64 {
@@ -327,5 +389,34 @@ mod tests {
         let begin = marks.begin(lanes, now).unwrap();
         assert_eq!(begin.lanes, ["", "a", "b"]);
         assert_eq!(begin.from, [ANYWHERE, 100, ANYWHERE]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_claim_that_was_kept_waiting_for_a_processor_is_no_reason_for_marks() {
+        let now = Instant::now();
+        let mut marks = Marks::new(now);
+        for round in 0..20 {
+            marks.launch(1, 100, now);
+            assert_eq!(marks.begin(vec![LANE.to_owned()], now), None);
+            // What it saw, it tells only after a long walk.
+            let walked_long = round % LONG_MIN == 0;
+            let told = walked_long.then_some(100);
+            end_after(&mut marks, 1, told, walked_long, now);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_claim_that_walks_no_longer_ends_the_marks_and_leaves_none() {
+        let (mut marks, now) = after(100);
+        let later = now + WHOLE_EVERY;
+        marks.launch(2, 120, later);
+        assert_eq!(begin(&mut marks, later), ANYWHERE);
+        end_after(&mut marks, 2, Some(110), false, later);
+        marks.launch(3, 130, later);
+        assert_eq!(marks.begin(vec![LANE.to_owned()], later), None);
+        // The claim reported nothing of the lane, which does not mean that it is empty.
+        let ended = end_after(&mut marks, 3, None, false, later);
+        assert!(!ended.is_whole);
+        assert!(marks.marks.is_empty(), "{marks:?}");
     }
 }

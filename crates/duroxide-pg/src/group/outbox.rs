@@ -1,8 +1,10 @@
 //! The outbox of applications: messages that they left in transactions of their own (table `arrivals`). In: that there
-//! are some. Out: they are in the queue, in their order.
+//! are some. Out: they are in the queue, in their order. Never: two moves at once.
 
 use std::sync::Arc;
 use std::time::Duration;
+
+use futures::future::BoxFuture;
 
 use crate::connection::call::Call;
 use crate::connection::db::Db;
@@ -13,8 +15,46 @@ const MOVED_MAX: i32 = 256;
 /// How long a node waits for another one that moves them, or for a server that does not answer.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 
+/// The move from the outbox to the queue, if one is under way.
+#[derive(Default)]
+pub(super) struct Outbox {
+    moving: Option<BoxFuture<'static, Received>>,
+}
+
+/// A move has ended.
+#[derive(Clone, Copy)]
+pub(super) struct Received {
+    /// Whether it moved anything.
+    pub(super) any: bool,
+    /// The last known time of the server before it began.
+    pub(super) from: i64,
+}
+
+impl Outbox {
+    /// There are messages: begins a move, unless one is under way.
+    pub(super) fn receive(&mut self, db: &Arc<Db>) {
+        if self.moving.is_none() {
+            let (db, from) = (Arc::clone(db), db.expected.last());
+            self.moving = Some(Box::pin(async move {
+                let any = receive(db).await;
+                Received { any, from }
+            }));
+        }
+    }
+
+    /// Waits for the end of the move; for ever if none is under way.
+    pub(super) async fn received(&mut self) -> Received {
+        let received = match &mut self.moving {
+            Some(moving) => moving.await,
+            None => std::future::pending().await,
+        };
+        self.moving = None;
+        received
+    }
+}
+
 /// Moves all there is; whether it moved anything.
-pub(super) async fn receive(db: Arc<Db>) -> bool {
+async fn receive(db: Arc<Db>) -> bool {
     let mut moved_any = false;
     loop {
         match receive_some(&db).await {

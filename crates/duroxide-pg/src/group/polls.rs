@@ -1,25 +1,25 @@
-//! Looks around that nobody asked for: the net below notifications. In: what time it is, and how long a look took. Out:
-//! what to look at.
+//! Polls: claims that are tried again without a notification, because notifications can be lost. In: the time, and how
+//! long the last claim took. Out: which queue to try now.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::queues::Queues;
+use crate::news::Queues;
 
-/// How often to look while no notification can arrive.
+/// How often to poll while no notification can arrive.
 const BLIND_POLL: Duration = Duration::from_millis(500);
-/// How many times as long as it took there is at least until the next look, and how long that becomes at most. While
-/// rows that were deleted cannot be vacuumed a look takes long.
+/// How many times as long as the last claim took the pause after a poll is at least, and how long that becomes at most.
+/// A claim takes long while deleted rows cannot be vacuumed.
 const APART: u32 = 50;
 const APART_MAX: Duration = Duration::from_secs(60);
 
 pub(super) struct Polls {
     interval: Duration,
     at: Instant,
-    /// What is looked at then: turns and activities in turns, because a claim that is alone is one statement.
+    /// The queue of the next poll. Turns and activities alternate, because a claim that is alone is one statement.
     next: Queues,
-    /// How long the last look took.
+    /// How long the last claim took.
     took: Duration,
 }
 
@@ -33,17 +33,17 @@ impl Polls {
         }
     }
 
-    /// When the next look is.
+    /// When the next poll is due.
     pub(super) fn at(&self) -> Instant {
         self.at
     }
 
-    /// A look took so long.
+    /// A claim took this long.
     pub(super) fn looked_for(&mut self, took: Duration) {
         self.took = took;
     }
 
-    /// What to look at, if it is time. `hears`: whether notifications arrive.
+    /// The queue to try, if a poll is due. `hears`: whether notifications arrive.
     pub(super) fn due(&mut self, now: Instant, hears: bool) -> Option<Queues> {
         if now < self.at {
             return None;
@@ -69,7 +69,7 @@ mod tests {
     const INTERVAL: Duration = Duration::from_secs(5);
 
     #[test]
-    fn turns_and_activities_are_looked_at_in_turns_each_once_in_an_interval() {
+    fn polls_of_turns_and_activities_alternate_each_once_in_an_interval() {
         let now = Instant::now();
         let mut polls = Polls::new(INTERVAL, now);
         assert_eq!(polls.due(now, true), None);
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_that_take_long_are_rare_as_long_as_notifications_arrive() {
+    fn polls_that_take_long_are_rare_as_long_as_notifications_arrive() {
         let mut polls = Polls::new(INTERVAL, Instant::now());
         polls.looked_for(Duration::from_millis(200));
         let first = polls.at();

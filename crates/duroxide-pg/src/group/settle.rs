@@ -7,14 +7,14 @@ use tokio::time::Instant;
 
 use super::answers::{Answers, Fate, Rows};
 use super::batch::Batch;
-use super::done::Done;
-use super::{Op, Write};
+use super::exchange_result::ExchangeResult;
+use super::write::{Op, Write};
 use crate::calls::commit_turn::Commit;
 use crate::calls::verdict::Verdict;
+use crate::codec::shown_number;
 use crate::connection::db::Db;
 use crate::error::PgError;
 use crate::text;
-use crate::time::shown_ms;
 use crate::watch::{InstanceChange, Watches};
 
 /// Reads what the server answered, notifies the watches, and answers the callers. `asked`: when the server was.
@@ -24,19 +24,19 @@ pub(super) fn settle(
     batch: Batch,
     rows: &Rows,
     asked: Instant,
-) -> Done {
-    let mut done = Done {
+) -> ExchangeResult {
+    let mut done = ExchangeResult {
         brought: batch.brings(),
         early: batch.is_strict().then_some(true),
-        ..Done::default()
+        ..ExchangeResult::default()
     };
     let note_time = |now: Option<i64>| {
         if let Some(now) = now {
-            db.expected.told(now, asked);
+            db.expected.note(now, asked);
         }
     };
     let mut answers = Answers::read(&batch, rows, &mut done, note_time);
-    done.work.extend(batch.repay(&done.lent));
+    done.work.extend(batch.answers_of_borrowers(&done.lent));
     for mut write in batch.writes {
         let answer = match answers.fate_of(&write.op) {
             Fate::Again => {
@@ -46,7 +46,7 @@ pub(super) fn settle(
             Fate::Refused(verdict) => Err(refused(&write.op, verdict)),
             Fate::Done => {
                 answer_causes(watches, &mut write.op);
-                announce(watches, &write.op, &answers, &mut done);
+                announce(watches, &write.op, &answers, asked, &mut done);
                 Ok(())
             }
         };
@@ -56,7 +56,7 @@ pub(super) fn settle(
     done
 }
 
-/// Answers those who sent what a turn was decided on.
+/// Answers the callers whose messages the turn was decided on.
 fn answer_causes(watches: &Watches, op: &mut Op) {
     let (Op::Early(turn, _) | Op::Lease(turn)) = op else {
         return;
@@ -72,13 +72,20 @@ fn answer_causes(watches: &Watches, op: &mut Op) {
 }
 
 /// Notifies the watches of what a write did to its instance, and notes what the group has to know.
-fn announce(watches: &Watches, op: &Op, answers: &Answers, done: &mut Done) {
+fn announce(
+    watches: &Watches,
+    op: &Op,
+    answers: &Answers,
+    asked: Instant,
+    done: &mut ExchangeResult,
+) {
     match op {
         Op::Commit(commit) | Op::Early(_, commit) => {
             if !commit.merely_moves() {
                 done.ended.push(commit.instance.clone());
             }
-            watches.announce(&commit.shown_instance, change(commit, answers));
+            let change = change(commit, answers);
+            watches.announce_answer(&commit.shown_instance, change, asked);
         }
         Op::Message(message) if answers.is_first() && message.is_start() => {
             let instance = text::shown(message.instance.clone());
@@ -94,7 +101,7 @@ fn announce(watches: &Watches, op: &Op, answers: &Answers, done: &mut Done) {
 fn change(commit: &Commit, answers: &Answers) -> InstanceChange {
     match (&commit.ended, answers.end()) {
         (Some(status), Some(end)) => InstanceChange::Ended(InstanceOutcome {
-            execution_id: shown_ms(commit.execution_id),
+            execution_id: shown_number(commit.execution_id),
             status: status.clone(),
             custom_status: end.custom_status.clone(),
             custom_status_version: end.custom_status_version,

@@ -9,10 +9,10 @@ use tokio_postgres::types::Type;
 
 use crate::calls::enqueue;
 use crate::calls::verdict::Verdict;
-use crate::codec::{self, NewMessage};
+use crate::codec::{self, NewMessage, unsigned};
 use crate::connection::call::Call;
 use crate::error::Result;
-use crate::queues::Queues;
+use crate::news::Queues;
 use crate::store::Store;
 use crate::text;
 use crate::time::shown_ms;
@@ -40,7 +40,8 @@ impl Store {
         check_places(held.instance, &places, size.ok_or(Refusal::InvalidToken)?)
     }
 
-    /// Dead-letters messages of a claimed turn that do not decode; whoever waits for their answer gets a stand-in.
+    /// Dead-letters messages of a claimed turn that do not decode; an operation that waits for one of them gets a
+    /// stand-in.
     pub(crate) async fn dead_letter_messages(
         &self,
         turn: &ClaimedTurn,
@@ -128,8 +129,8 @@ impl Store {
         let row = rows.first().ok_or(Refusal::InvalidToken)?;
         let failed = rules::failed_activity(
             &text::shown(row.try_get(0)?),
-            shown_ms(row.try_get(1)?),
-            shown_ms(row.try_get(2)?),
+            unsigned(row, 1)?,
+            unsigned(row, 2)?,
             reason,
         );
         let failed = codec::completion(&failed)?;

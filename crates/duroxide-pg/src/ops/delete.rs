@@ -5,13 +5,15 @@ use duroxide_core::provider::{DeleteInstanceResult, InstanceFilter, PruneOptions
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
+use crate::codec::unsigned;
 use crate::connection::call::Call;
 use crate::error::{PgError, Result};
-use crate::ops::ask::only;
-use crate::queues::Queues;
+use crate::news::Queues;
+use crate::ops::admin_sql::only;
+use crate::ops::inspect::not_found;
 use crate::store::Store;
 use crate::text;
-use crate::time::{shown_ms, stored_ms};
+use crate::time::stored_ms;
 use crate::watch::InstanceChange;
 
 /// How many instances a bulk operation takes when the filter does not say.
@@ -112,8 +114,18 @@ impl Store {
         Ok(total)
     }
 
+    /// Prunes one instance, which has to be there.
+    pub(crate) async fn prune_known(
+        &self,
+        instance: &str,
+        options: &PruneOptions,
+    ) -> Result<PruneResult> {
+        let pruned = self.prune_one(instance, options).await?;
+        pruned.ok_or_else(|| not_found(instance))
+    }
+
     /// Prunes one instance; `None` if there is no such instance.
-    pub(crate) async fn prune_one(
+    async fn prune_one(
         &self,
         instance: &str,
         options: &PruneOptions,
@@ -131,8 +143,8 @@ impl Store {
             if !row.try_get::<_, bool>(0)? {
                 return Ok(None);
             }
-            total.executions_deleted += shown_ms(row.try_get(1)?);
-            total.events_deleted += shown_ms(row.try_get(2)?);
+            total.executions_deleted += unsigned(row, 1)?;
+            total.events_deleted += unsigned(row, 2)?;
             if row.try_get(3)? {
                 total.instances_processed = 1;
                 return Ok(Some(total));
@@ -179,7 +191,8 @@ impl Store {
 /// Four counts beginning at a column.
 fn counts(row: &Row, first: usize) -> Result<DeleteInstanceResult> {
     let count = |column: usize| -> Result<u64> {
-        Ok(row.try_get::<_, Option<i64>>(column)?.map_or(0, shown_ms))
+        let stored: Option<i64> = row.try_get(column)?;
+        stored.map_or(Ok(0), |_| unsigned(row, column))
     };
     Ok(DeleteInstanceResult {
         instances_deleted: count(first)?,

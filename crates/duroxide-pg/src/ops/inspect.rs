@@ -1,14 +1,12 @@
-//! Reads for operators: one instance, one execution, totals, dead letters. In: an id or a limit. Out: decoded rows.
+//! Reads for operators: one instance, one execution, totals. In: an id. Out: decoded rows.
 
 use duroxide_core::provider::rules::Refusal;
-use duroxide_core::provider::{
-    DeadLetter, ExecutionInfo, InstanceInfo, QueueDepths, SystemMetrics,
-};
+use duroxide_core::provider::{ExecutionInfo, InstanceInfo, QueueDepths, SystemMetrics};
 use tokio_postgres::types::Type;
 
-use crate::codec;
+use crate::codec::{self, unsigned};
 use crate::error::{PgError, Result};
-use crate::ops::ask::only;
+use crate::ops::admin_sql::only;
 use crate::store::Store;
 use crate::text;
 use crate::time::shown_ms;
@@ -32,7 +30,7 @@ impl Store {
             instance_id: instance.to_owned(),
             orchestration_name: shown(0)?.unwrap_or_default(),
             orchestration_version: shown(1)?.unwrap_or_else(|| "unknown".to_owned()),
-            current_execution_id: shown_ms(row.try_get(2)?),
+            current_execution_id: unsigned(row, 2)?,
             status: shown(3)?.unwrap_or_else(|| "Unknown".to_owned()),
             output: shown(4)?,
             created_at: shown_ms(row.try_get(5)?),
@@ -68,8 +66,33 @@ impl Store {
             output: row.try_get::<_, Option<String>>(1)?.map(text::shown),
             started_at: shown_ms(row.try_get(2)?),
             completed_at: row.try_get::<_, Option<i64>>(3)?.map(shown_ms),
-            event_count: usize::try_from(row.try_get::<_, i64>(4)?).unwrap_or(0),
+            event_count: usize::try_from(unsigned(row, 4)?).unwrap_or(usize::MAX),
         })
+    }
+
+    /// The numbers of an instance's executions, ascending.
+    pub(crate) async fn executions(&self, instance: &str) -> Result<Vec<u64>> {
+        let id = text::owned(instance);
+        let sql =
+            "SELECT execution_id FROM {s}.executions WHERE instance_id = $1 ORDER BY execution_id";
+        let rows = self.ask(sql, &[(&id, Type::TEXT)]).await?;
+        rows.iter().map(|row| unsigned(row, 0)).collect()
+    }
+
+    /// The latest execution of an instance; 1 if it has none.
+    pub(crate) async fn latest_execution(&self, instance: &str) -> Result<u64> {
+        let id = text::owned(instance);
+        let sql =
+            "SELECT coalesce(max(execution_id), 1) FROM {s}.executions WHERE instance_id = $1";
+        let rows = self.ask(sql, &[(&id, Type::TEXT)]).await?;
+        unsigned(only(&rows)?, 0)
+    }
+
+    /// How many instances run.
+    pub(crate) async fn running(&self) -> Result<u64> {
+        let sql = "SELECT count(*) FROM {s}.executions WHERE status = 'Running'";
+        let rows = self.ask(sql, &[]).await?;
+        unsigned(only(&rows)?, 0)
     }
 
     pub(crate) async fn metrics(&self) -> Result<SystemMetrics> {
@@ -84,12 +107,12 @@ impl Store {
             .await?;
         let row = only(&rows)?;
         Ok(SystemMetrics {
-            total_instances: shown_ms(row.try_get(0)?),
-            running_instances: shown_ms(row.try_get(1)?),
-            completed_instances: shown_ms(row.try_get(2)?),
-            failed_instances: shown_ms(row.try_get(3)?),
-            total_executions: shown_ms(row.try_get(4)?),
-            total_events: shown_ms(row.try_get(5)?),
+            total_instances: unsigned(row, 0)?,
+            running_instances: unsigned(row, 1)?,
+            completed_instances: unsigned(row, 2)?,
+            failed_instances: unsigned(row, 3)?,
+            total_executions: unsigned(row, 4)?,
+            total_events: unsigned(row, 5)?,
         })
     }
 
@@ -108,50 +131,13 @@ impl Store {
             .await?;
         let row = only(&rows)?;
         let count = |column: usize| -> Result<usize> {
-            Ok(usize::try_from(row.try_get::<_, i64>(column)?).unwrap_or(0))
+            Ok(usize::try_from(unsigned(row, column)?).unwrap_or(usize::MAX))
         };
         Ok(QueueDepths {
             orchestrator_queue: count(0)?,
             timer_queue: count(1)?,
             worker_queue: count(2)?,
         })
-    }
-
-    pub(crate) async fn parent(&self, instance: &str) -> Result<Option<String>> {
-        let id = text::owned(instance);
-        let rows = self
-            .ask(
-                "SELECT p.instance_id FROM {s}.instances AS i LEFT JOIN {s}.instances AS p
-                     ON p.instance_id = i.parent_instance_id
-                     AND (i.parent_incarnation IS NULL OR i.parent_incarnation = p.incarnation)
-                 WHERE i.instance_id = $1",
-                &[(&id, Type::TEXT)],
-            )
-            .await?;
-        let row = rows.first().ok_or_else(|| not_found(instance))?;
-        Ok(row.try_get::<_, Option<String>>(0)?.map(text::shown))
-    }
-
-    pub(crate) async fn dead_letters(&self, limit: u32) -> Result<Vec<DeadLetter>> {
-        let limit = i64::from(limit);
-        let rows = self
-            .ask(
-                "SELECT id, queue, instance_id, payload, reason, set_aside_at FROM {s}.dead_letters ORDER BY id LIMIT $1",
-                &[(&limit, Type::INT8)],
-            )
-            .await?;
-        rows.iter()
-            .map(|row| {
-                Ok(DeadLetter {
-                    id: shown_ms(row.try_get(0)?),
-                    queue: row.try_get(1)?,
-                    instance_id: row.try_get::<_, Option<String>>(2)?.map(text::shown),
-                    payload: row.try_get(3)?,
-                    reason: text::shown(row.try_get(4)?),
-                    dead_lettered_at_ms: shown_ms(row.try_get(5)?),
-                })
-            })
-            .collect()
     }
 }
 

@@ -6,13 +6,13 @@ use duroxide_core::provider::{InstanceCount, InstanceQuery, Labelling};
 use duroxide_core::{LABELS_MAX, LabelChange, Labels};
 use tokio_postgres::types::Type;
 
+use crate::codec::unsigned;
 use crate::connection::call::Call;
 use crate::error::{PgError, Result};
-use crate::ops::ask::{UPDATED, only};
+use crate::ops::admin_sql::{UPDATED, only};
 use crate::ops::query::conditions::conditions;
 use crate::store::Store;
 use crate::text;
-use crate::time::shown_ms;
 
 impl Store {
     pub(crate) async fn labels_of(&self, instance: &str) -> Result<Labels> {
@@ -81,7 +81,7 @@ impl Store {
         let count = |row: &tokio_postgres::Row| -> Result<InstanceCount> {
             Ok(InstanceCount {
                 key: text::shown(row.try_get(0)?),
-                count: shown_ms(row.try_get(1)?),
+                count: unsigned(row, 1)?,
             })
         };
         rows.iter().map(count).collect()

@@ -4,6 +4,7 @@ use duroxide_core::provider::{PendingActivity, PendingMessage, PendingWork, Work
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
+use crate::codec::unsigned;
 use crate::error::Result;
 use crate::store::Store;
 use crate::text;
@@ -71,7 +72,7 @@ fn activity(row: &Row) -> Result<PendingActivity> {
     let execution: Option<String> = row.try_get(5)?;
     Ok(PendingActivity {
         execution_id: execution.and_then(|it| it.parse().ok()).unwrap_or(0),
-        activity_id: shown_ms(row.try_get(4)?),
+        activity_id: unsigned(row, 4)?,
         visible_at_ms: shown_ms(row.try_get(1)?),
         leased_until_ms: row.try_get::<_, Option<i64>>(2)?.map(shown_ms),
         attempts: attempts(row)?,

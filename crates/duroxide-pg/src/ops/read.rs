@@ -1,4 +1,4 @@
-//! Reads for the contract: histories, outcomes, sizes, key-values. In: an instance. Out: decoded rows.
+//! Reads for the contract: histories, outcomes, custom statuses, sizes, key-values. In: an instance. Out: decoded rows.
 
 use std::collections::HashMap;
 
@@ -8,12 +8,11 @@ use duroxide_core::provider::{
 };
 use tokio_postgres::types::Type;
 
-use crate::codec;
+use crate::codec::{self, unsigned};
 use crate::error::Result;
 use crate::store::Store;
 use crate::text;
 use crate::time::shown_ms;
-use crate::token;
 
 impl Store {
     /// What the server's clock says. Due times are given in it; how far the time of the store is ahead of it the store
@@ -23,7 +22,7 @@ impl Store {
             .db
             .rows("SELECT {s}.server_ms(clock_timestamp())", &[])
             .await?;
-        let row = crate::ops::ask::only(&rows)?;
+        let row = crate::ops::admin_sql::only(&rows)?;
         Ok(shown_ms(row.try_get(0)?))
     }
 
@@ -62,6 +61,27 @@ impl Store {
         codec::decode_events(instance, &rows)
     }
 
+    /// Events of this execution.
+    pub(crate) async fn history_of(&self, instance: &str, execution: u64) -> Result<Vec<Event>> {
+        // Executions begin at 1; 0 stands for the latest in the statement.
+        if execution == 0 {
+            return Ok(Vec::new());
+        }
+        self.history(instance, Some(execution)).await
+    }
+
+    /// Name and version of the handler that an execution began with.
+    pub(crate) async fn handler_of(
+        &self,
+        instance: &str,
+        execution: u64,
+    ) -> Result<Option<(String, String)>> {
+        let event = self
+            .first_of(instance, execution, "OrchestrationStarted")
+            .await?;
+        Ok(event.and_then(|event| event.started_handler()))
+    }
+
     /// The first event of a kind.
     pub(crate) async fn first_of(
         &self,
@@ -95,7 +115,7 @@ impl Store {
             let events = self.history(instance, None).await?;
             return Ok(InstanceOutcome::of_history(&events));
         };
-        let execution_id = shown_ms(row.try_get(0)?);
+        let execution_id = unsigned(row, 0)?;
         let status: Option<String> = row.try_get(1)?;
         let output = row.try_get::<_, Option<String>>(2)?.map(text::shown);
         let output = output.unwrap_or_default();
@@ -109,8 +129,31 @@ impl Store {
                 _ => OutcomeStatus::Running,
             },
             custom_status: row.try_get::<_, Option<String>>(3)?.map(text::shown),
-            custom_status_version: shown_ms(row.try_get(4)?),
+            custom_status_version: unsigned(row, 4)?,
         }))
+    }
+
+    /// The custom status and its version, if that is newer than the one seen.
+    pub(crate) async fn custom_status(
+        &self,
+        instance: &str,
+        seen: u64,
+    ) -> Result<Option<(Option<String>, u64)>> {
+        let id = text::owned(instance);
+        let seen = i64::try_from(seen).unwrap_or(i64::MAX);
+        let rows = self
+            .db
+            .rows(
+                "SELECT custom_status, custom_status_version FROM {s}.instances
+                 WHERE instance_id = $1 AND custom_status_version > $2",
+                &[(&id, Type::TEXT), (&seen, Type::INT8)],
+            )
+            .await?;
+        let newer = rows.first().map(|row| {
+            let status = row.try_get::<_, Option<String>>(0)?.map(text::shown);
+            Ok((status, unsigned(row, 1)?))
+        });
+        newer.transpose()
     }
 
     /// The row only has the failure's text; its details are in the event that ended the execution.
@@ -150,15 +193,15 @@ impl Store {
             return Ok(None);
         };
         let started = self
-            .first_of(instance, shown_ms(row.try_get(0)?), "OrchestrationStarted")
+            .first_of(instance, unsigned(row, 0)?, "OrchestrationStarted")
             .await?;
         let carried = started.map_or(0, |event| rules::carried_messages(&event.kind));
         Ok(Some(SystemStats {
-            history_event_count: shown_ms(row.try_get(1)?),
-            history_size_bytes: shown_ms(row.try_get(2)?),
+            history_event_count: unsigned(row, 1)?,
+            history_size_bytes: unsigned(row, 2)?,
             queue_pending_count: u64::try_from(carried).unwrap_or(u64::MAX),
-            kv_user_key_count: shown_ms(row.try_get(3)?),
-            kv_total_value_bytes: shown_ms(row.try_get(4)?),
+            kv_user_key_count: unsigned(row, 3)?,
+            kv_total_value_bytes: unsigned(row, 4)?,
         }))
     }
 
@@ -182,32 +225,5 @@ impl Store {
         rows.iter()
             .map(|row| Ok((text::shown(row.try_get(0)?), text::shown(row.try_get(1)?))))
             .collect()
-    }
-
-    pub(crate) async fn lost_work(&self, tokens: &[String]) -> Result<Vec<String>> {
-        let held: Vec<(Option<token::Work>, &String)> = tokens
-            .iter()
-            .map(|text| (token::work(text).ok(), text))
-            .collect();
-        let known: Vec<token::Work> = held.iter().filter_map(|(work, _)| *work).collect();
-        let ids: Vec<i64> = known.iter().map(|work| work.id).collect();
-        let randoms: Vec<uuid::Uuid> = known.iter().map(|work| work.random).collect();
-        let rows = self.db
-            .rows(
-                "SELECT w.id FROM unnest($1::bigint[], $2::uuid[]) AS h (id, token)
-                 JOIN {s}.worker_queue AS w ON w.id = h.id AND w.lock_token = h.token
-                 WHERE w.locked_until > (SELECT {s}.server_ms(clock_timestamp()) + c.ahead_ms FROM {s}.clock AS c)",
-                &[(&ids, Type::INT8_ARRAY), (&randoms, Type::UUID_ARRAY)],
-            )
-            .await?;
-        let valid = rows
-            .iter()
-            .map(|row| Ok(row.try_get(0)?))
-            .collect::<Result<std::collections::HashSet<i64>>>()?;
-        Ok(held
-            .into_iter()
-            .filter(|(work, _)| work.is_none_or(|work| !valid.contains(&work.id)))
-            .map(|(_, text)| text.clone())
-            .collect())
     }
 }

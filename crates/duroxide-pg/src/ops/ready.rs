@@ -7,6 +7,7 @@ use duroxide_core::provider::{HandlerKind, ReadyWork};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
+use crate::codec::unsigned;
 use crate::error::Result;
 use crate::store::Store;
 use crate::text;
@@ -77,7 +78,7 @@ fn gather(
     key: (HandlerKind, String, Option<String>),
     row: &Row,
 ) -> Result<()> {
-    let (count, since) = (shown_ms(row.try_get(1)?), shown_ms(row.try_get(2)?));
+    let (count, since) = (unsigned(row, 1)?, shown_ms(row.try_get(2)?));
     let sum = waiting.entry(key).or_insert((0, since));
     sum.0 += count;
     sum.1 = sum.1.min(since);

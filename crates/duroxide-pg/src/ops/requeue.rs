@@ -9,7 +9,7 @@ use crate::calls::verdict::Verdict;
 use crate::codec;
 use crate::connection::call::Call;
 use crate::error::{PgError, Result};
-use crate::queues::Queues;
+use crate::news::Queues;
 use crate::store::Store;
 use crate::text;
 use crate::watch::InstanceChange;
@@ -32,8 +32,8 @@ impl Store {
             };
             let instance = text::owned(item.target_instance());
             let current = self.life_of(&instance).await?;
-            let life = current.and_then(Incarnation::from_stored);
-            if let Some(why) = origin.refusal(&item, life) {
+            let incarnation = current.and_then(Incarnation::from_stored);
+            if let Some(why) = origin.refusal(&item, incarnation) {
                 return Ok(Requeue::Refused { why });
             }
             match self.put_back(id, &item, current).await? {
@@ -73,17 +73,22 @@ impl Store {
     async fn life_of(&self, instance: &str) -> Result<Option<i64>> {
         let sql = "SELECT incarnation FROM {s}.instances WHERE instance_id = $1";
         let rows = self.ask(sql, &[(&instance, Type::TEXT)]).await?;
-        let life = rows.first().map(|row| row.try_get::<_, Option<i64>>(0));
-        Ok(life.transpose()?.flatten())
+        let incarnation = rows.first().map(|row| row.try_get::<_, Option<i64>>(0));
+        Ok(incarnation.transpose()?.flatten())
     }
 
-    async fn put_back(&self, id: i64, item: &WorkItem, life: Option<i64>) -> Result<Verdict> {
+    async fn put_back(
+        &self,
+        id: i64,
+        item: &WorkItem,
+        incarnation: Option<i64>,
+    ) -> Result<Verdict> {
         let begin = |instance| {
             Call::new("requeue_letter")
                 .int(self.expected())
                 .int(id)
                 .text(instance)
-                .opt_int(life)
+                .opt_int(incarnation)
         };
         if let WorkItem::ActivityExecute { .. } = item {
             let work = codec::work(item)?;

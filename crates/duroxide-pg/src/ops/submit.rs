@@ -1,12 +1,12 @@
-//! A start and its messages under a rule about the id. In: a submission. Out: what became of it. The rule is told to
+//! A start and its messages under a rule about the id. In: a submission. Out: what became of it. The rule goes to
 //! the server as one step for each thing that it may find; the server looks and writes in one transaction.
 
-use duroxide_core::provider::{Standing, Step, Submission, Submitted};
+use duroxide_core::provider::{IdState, Incarnation, Step, Submission, Submitted};
 
 use crate::codec::{self, NewMessage};
 use crate::connection::call::Call;
 use crate::error::{PgError, Result};
-use crate::queues::News;
+use crate::news::News;
 use crate::store::Store;
 use crate::text;
 use crate::watch::InstanceChange;
@@ -39,9 +39,10 @@ impl Store {
                 .texts(of().map(|one| one.json.as_str()))
                 .ints(of().map(|one| one.delay))
                 .opt_texts(of().map(|one| one.begins.as_deref()))
-                .opt_text(submission.request());
+                .opt_text(submission.request())
+                .opt_int(submission.life().map(Incarnation::to_stored));
             let answer = self.db.transact_later(&[call]).await?;
-            let row = crate::ops::ask::only(answer.first().map_or(&[], Vec::as_slice))?;
+            let row = crate::ops::admin_sql::only(answer.first().map_or(&[], Vec::as_slice))?;
             let (found, done) = (row.try_get::<_, i32>(0)?, row.try_get::<_, i32>(1)?);
             if done < 0 {
                 continue;
@@ -49,8 +50,8 @@ impl Store {
             if done == REPEATED {
                 return Ok(Submitted::Started);
             }
-            let submitted = Submission::answer(standing(found)?, step(done)?);
-            self.tell(submission.instance(), submitted, from);
+            let submitted = Submission::answer(id_state(found)?, step(done)?);
+            self.announce(submission.instance(), submitted, from);
             return Ok(submitted);
         }
         Err(PgError::OutOfReach {
@@ -59,7 +60,7 @@ impl Store {
     }
 
     /// Wakes those who wait for what was written.
-    fn tell(&self, instance: &str, submitted: Submitted, from: i64) {
+    fn announce(&self, instance: &str, submitted: Submitted, from: i64) {
         let ended = match submitted {
             Submitted::Refused(_) => return,
             Submitted::Replaced => vec![text::owned(instance)],
@@ -99,13 +100,13 @@ fn step(stored: i32) -> Result<Step> {
     })
 }
 
-fn standing(stored: i32) -> Result<Standing> {
+fn id_state(stored: i32) -> Result<IdState> {
     Ok(match stored {
-        0 => Standing::Unknown,
-        1 => Standing::Starting,
-        2 => Standing::Running,
-        3 => Standing::Ended,
-        4 => Standing::Unfinished,
+        0 => IdState::Unknown,
+        1 => IdState::Starting,
+        2 => IdState::Running,
+        3 => IdState::Ended,
+        4 => IdState::Unfinished,
         other => return Err(unknown("standing", other)),
     })
 }

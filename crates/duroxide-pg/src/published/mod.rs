@@ -9,13 +9,13 @@ use duroxide_core::provider::InstanceSnapshot;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 
+use crate::codec::unsigned;
 use crate::connection::db::configured;
 use crate::connection::schema::Schema;
 use crate::connection::tls::Tls;
 use crate::connection::url;
 use crate::error::{PgError, Result};
 use crate::options::PostgresOptions;
-use crate::time::shown_ms;
 
 /// The schema that the published crate uses unless another one is named.
 const PUBLISHED_DEFAULT: &str = "public";
@@ -172,5 +172,5 @@ fn counted(rows: &[Row], column: usize) -> Result<u64> {
     let row = rows.first().ok_or_else(|| PgError::Database {
         why: "a count answered with no row".to_owned(),
     })?;
-    Ok(shown_ms(row.try_get(column)?))
+    unsigned(row, column)
 }

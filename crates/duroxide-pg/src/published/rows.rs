@@ -11,6 +11,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::PublishedSchema;
+use crate::codec::unsigned;
 use crate::error::Result;
 use crate::time::shown_ms;
 
@@ -64,12 +65,12 @@ fn instance_record(row: &Row) -> Result<InstanceRecord> {
     Ok(InstanceRecord {
         name: row.try_get(0)?,
         version: row.try_get(1)?,
-        execution_id: number(row, 2)?,
+        execution_id: unsigned(row, 2)?,
         parent: row.try_get(3)?,
         custom_status: row.try_get(4)?,
-        custom_status_version: number(row, 5)?,
-        created_at_ms: number(row, 6)?,
-        updated_at_ms: number(row, 7)?,
+        custom_status_version: unsigned(row, 5)?,
+        created_at_ms: time(row, 6)?,
+        updated_at_ms: time(row, 7)?,
         ..InstanceRecord::default()
     })
 }
@@ -77,10 +78,10 @@ fn instance_record(row: &Row) -> Result<InstanceRecord> {
 fn execution(row: &Row) -> Result<ExecutionRecord> {
     let ended: Option<i64> = row.try_get(4)?;
     Ok(ExecutionRecord {
-        execution_id: number(row, 0)?,
+        execution_id: unsigned(row, 0)?,
         status: row.try_get(1)?,
         output: row.try_get(2)?,
-        started_at_ms: number(row, 3)?,
+        started_at_ms: time(row, 3)?,
         ended_at_ms: ended.map(shown_ms),
         engine_version: row.try_get(5)?,
         events: Vec::new(),
@@ -88,7 +89,7 @@ fn execution(row: &Row) -> Result<ExecutionRecord> {
 }
 
 fn add_event(executions: &mut Vec<ExecutionRecord>, row: &Row) -> Result<()> {
-    let execution_id = number(row, 0)?;
+    let execution_id = unsigned(row, 0)?;
     let place = match executions.binary_search_by_key(&execution_id, |it| it.execution_id) {
         Ok(place) => place,
         // Events that were appended without a turn.
@@ -102,7 +103,7 @@ fn add_event(executions: &mut Vec<ExecutionRecord>, row: &Row) -> Result<()> {
         }
     };
     executions[place].events.push(EventRecord {
-        id: number(row, 1)?,
+        id: unsigned(row, 1)?,
         json: row.try_get(2)?,
     });
     Ok(())
@@ -112,7 +113,7 @@ fn key_value(row: &Row) -> Result<KeyValueRecord> {
     Ok(KeyValueRecord {
         key: row.try_get(0)?,
         value: row.try_get(1)?,
-        at_ms: number(row, 2)?,
+        at_ms: time(row, 2)?,
     })
 }
 
@@ -128,7 +129,7 @@ impl Queued {
         let attempts: i32 = row.try_get(2)?;
         Ok(Self {
             json: row.try_get(0)?,
-            visible_at_ms: number(row, 1)?,
+            visible_at_ms: time(row, 1)?,
             attempts: u32::try_from(attempts).unwrap_or(0),
         })
     }
@@ -174,8 +175,8 @@ fn queued_activity(
     let queued = Queued::of(row)?;
     let mut found = QueuedActivity {
         json: queued.json.clone(),
-        execution_id: number(row, 3)?,
-        activity_id: number(row, 4)?,
+        execution_id: unsigned(row, 3)?,
+        activity_id: unsigned(row, 4)?,
         session: row.try_get(5)?,
         tag: row.try_get(6)?,
         visible_at_ms: queued.visible_at_ms,
@@ -192,14 +193,14 @@ fn queued_activity(
     if let Some(reason) = stranger(instance, &item) {
         return Ok(Err(queued.into_letter("worker", &reason)));
     }
-    let told = match activity(&item) {
-        Ok(told) => told,
+    let parsed = match activity(&item) {
+        Ok(parsed) => parsed,
         Err(refusal) => return Ok(Err(queued.into_letter("worker", &refusal.to_string()))),
     };
-    (found.execution_id, found.activity_id) = (told.execution_id, told.id);
-    found.name = Some(told.name.to_owned());
-    found.session = told.session_id.map(str::to_owned);
-    found.tag = told.tag.map(str::to_owned);
+    (found.execution_id, found.activity_id) = (parsed.execution_id, parsed.id);
+    found.name = Some(parsed.name.to_owned());
+    found.session = parsed.session_id.map(str::to_owned);
+    found.tag = parsed.tag.map(str::to_owned);
     Ok(Ok(found))
 }
 
@@ -216,6 +217,6 @@ fn stranger(instance: &str, item: &WorkItem) -> Option<String> {
     })
 }
 
-fn number(row: &Row, column: usize) -> Result<u64> {
+fn time(row: &Row, column: usize) -> Result<u64> {
     Ok(shown_ms(row.try_get(column)?))
 }

@@ -173,13 +173,17 @@ async fn results_are_waited_for_without_filling_the_pool() {
         .collect();
     let waiting = join_all(watches.iter_mut().map(|watch| watch.changed()));
     let polling = join_all((0..16).map(|_| store.fetch_orchestration_item(LEASE, LEASE, None)));
+    // Those that wait are polled first. Each round trip gives them the time to take what connections they want.
+    let reads = async {
+        for _ in 0..20 {
+            assert!(store.read("i-1").await.unwrap().is_empty());
+        }
+    };
     tokio::select! {
+        biased;
         _ = waiting => {}
         _ = polling => {}
-        read = async {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            store.read("i-1").await
-        } => assert!(read.unwrap().is_empty()),
+        () = reads => {}
     }
 }
 
@@ -192,9 +196,10 @@ async fn without_a_listener_work_of_others_is_found_within_a_second() {
     };
     let (here, there) = (schema.open_with(deaf).await, schema.open().await);
     assert!(!here.is_listening() && there.is_listening());
+    let at_once = here.fetch_orchestration_item(LEASE, Duration::ZERO, None);
+    assert!(at_once.await.unwrap().is_none(), "its first look is over");
     let waiting = here.fetch_orchestration_item(LEASE, Duration::from_secs(20), None);
     let sending = async {
-        tokio::time::sleep(Duration::from_millis(100)).await;
         there
             .enqueue_for_orchestrator(start("a"), None)
             .await

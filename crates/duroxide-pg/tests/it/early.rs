@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use crate::meetings::{named, raised, start, started};
 use crate::support::Schema;
 
-const LEASE: Duration = Duration::from_secs(30);
+pub(crate) const LEASE: Duration = Duration::from_secs(30);
 const WAIT: Duration = Duration::from_secs(20);
 /// Longer than any test takes.
 const FOR_EVER: Duration = Duration::from_secs(600);
@@ -276,7 +276,7 @@ impl<'s> Node<'s> {
     }
 }
 
-fn lost(refused: Result<(), ProviderError>) {
+pub(crate) fn lost(refused: Result<(), ProviderError>) {
     let refused = refused.expect_err("it was handed out early, and somebody was quicker");
     assert!(refused.is_lease_lost(), "{refused}");
 }
@@ -434,30 +434,6 @@ async fn a_turn_that_takes_long_holds_nothing_up_and_is_committed_later() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_lease_of_an_early_turn_can_be_renewed_and_given_back() {
-    let schema = Schema::new();
-    let node = Node::on(&schema).await;
-    let (turn, sent) = node.early_start().await;
-    let token = &turn.lock_token;
-    node.store
-        .renew_orchestration_item_lock(token, LEASE)
-        .await
-        .unwrap();
-    sent.await.unwrap().unwrap();
-    node.store
-        .abandon_orchestration_item(token, None, false)
-        .await
-        .unwrap();
-    let again = node.turn().await;
-    assert_eq!(again.item.messages, turn.item.messages);
-    assert_eq!(again.attempt_count, 2);
-    lost(
-        node.commit(&turn, Decided::first(&turn.item.instance))
-            .await,
-    );
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_comes_while_a_turn_is_out_waits_behind_it() {
     let schema = Schema::new();
     let node = Node::on(&schema).await;
@@ -511,44 +487,6 @@ async fn beside_a_process_that_may_have_crashed_starts_are_stored_first() {
         sent.await.unwrap().unwrap();
         node.commit(&turn, Decided::first(&id)).await.unwrap();
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_turn_that_does_more_than_decide_has_its_lease_stored_first() {
-    let schema = Schema::new();
-    let node = Node::on(&schema).await;
-    let (turn, sent) = node.early_start().await;
-    node.store.store_lease(&turn.lock_token).await.unwrap();
-    sent.await.unwrap().unwrap();
-    let id = turn.item.instance.clone();
-    assert_eq!(node.rows("orchestrator_queue", &id), 1);
-    node.store.store_lease(&turn.lock_token).await.unwrap();
-    node.commit(&turn, Decided::first(&id)).await.unwrap();
-    assert_eq!(node.rows("inboxes", &id), 0);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_turn_that_was_overtaken_learns_it_before_it_does_more_than_decide() {
-    let schema = Schema::new();
-    let (node, other) = (Node::on(&schema).await, Node::on(&schema).await);
-    let (turn, sent) = node.early_start().await;
-    let id = turn.item.instance.clone();
-    other.start(&id).await.unwrap().unwrap();
-    lost(node.store.store_lease(&turn.lock_token).await);
-    sent.await.unwrap().unwrap();
-    lost(node.commit(&turn, Decided::first(&id)).await);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_turn_whose_lease_was_refused_hears_so_whenever_it_asks() {
-    let schema = Schema::new();
-    let (node, other) = (Node::on(&schema).await, Node::on(&schema).await);
-    let (turn, sent) = node.early_start().await;
-    other.start(&turn.item.instance).await.unwrap().unwrap();
-    // As if the turn had taken too long: the store tries to store its lease, before the code asks.
-    lost(node.store.store_lease(&turn.lock_token).await);
-    sent.await.unwrap().unwrap();
-    lost(node.store.store_lease(&turn.lock_token).await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -39,6 +39,13 @@ fn number(work: &ClaimedWork) -> u64 {
     }
 }
 
+/// Claims begin at marks from the fourth on: every walk counts as long.
+async fn open_at_marks(schema: &Schema) -> PostgresProvider {
+    let store = schema.open().await;
+    schema.shell("CREATE OR REPLACE FUNCTION {s}.long_walk() RETURNS interval LANGUAGE sql IMMUTABLE AS 'SELECT interval ''-1 s'''");
+    store
+}
+
 /// Lets activities pass through the store until its claims begin behind them.
 async fn pass(store: &PostgresProvider, ids: std::ops::Range<u64>) {
     for id in ids {
@@ -82,7 +89,7 @@ async fn commit_late(schema: &Schema, store: &PostgresProvider) -> i64 {
 async fn a_row_with_a_smaller_number_that_another_process_commits_later_is_claimed_when_it_says_so()
 {
     let schema = Schema::new();
-    let store = schema.open().await;
+    let store = open_at_marks(&schema).await;
     let late = commit_late(&schema, &store).await;
     // As the other process tells it: activities, from this number on.
     schema.shell(&format!(
@@ -95,7 +102,7 @@ async fn a_row_with_a_smaller_number_that_another_process_commits_later_is_claim
 #[tokio::test]
 async fn a_row_with_a_smaller_number_that_nobody_says_anything_about_is_claimed_too() {
     let schema = Schema::new();
-    let store = schema.open().await;
+    let store = open_at_marks(&schema).await;
     commit_late(&schema, &store).await;
     let claimed = claim(&store, LEASE, PATIENCE).await;
     assert_eq!(claimed.iter().map(number).collect::<Vec<_>>(), [99]);
@@ -104,7 +111,7 @@ async fn a_row_with_a_smaller_number_that_nobody_says_anything_about_is_claimed_
 #[tokio::test]
 async fn a_lease_that_runs_out_is_taken_over_however_many_activities_passed_since() {
     let schema = Schema::new();
-    let (store, other) = (schema.open().await, schema.open().await);
+    let (store, other) = (open_at_marks(&schema).await, schema.open().await);
     other.enqueue_for_worker(activity(99)).await.unwrap();
     let lost = claim(&other, Duration::from_secs(2), PATIENCE).await;
     assert_eq!(number(&lost[0]), 99);
@@ -128,7 +135,7 @@ async fn a_lease_that_runs_out_is_taken_over_however_many_activities_passed_sinc
 #[tokio::test]
 async fn what_two_processes_enqueue_for_each_other_is_claimed_once_and_at_once() {
     let schema = Schema::new();
-    let (one, two) = (schema.open().await, schema.open().await);
+    let (one, two) = (open_at_marks(&schema).await, schema.open().await);
     for id in 1..20 {
         let (from, to) = if id % 2 == 0 {
             (&one, &two)
@@ -147,7 +154,7 @@ async fn what_two_processes_enqueue_for_each_other_is_claimed_once_and_at_once()
 #[tokio::test]
 async fn a_message_that_is_visible_since_long_is_claimed_behind_many_that_passed() {
     let schema = Schema::new();
-    let store = schema.open().await;
+    let store = open_at_marks(&schema).await;
     let start = |instance: &str| WorkItem::StartOrchestration {
         instance: instance.to_owned(),
         orchestration: "Orch".to_owned(),

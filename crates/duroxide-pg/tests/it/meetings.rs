@@ -8,7 +8,7 @@ use duroxide_core::provider::{ExecutionMetadata, Provider, ProviderAdmin, TurnCl
 use duroxide_pg::{PostgresOptions, Within};
 use futures::future::join_all;
 
-use crate::support::{Schema, connect};
+use crate::support::{HeldRows, Schema, connect};
 
 const LEASE: Duration = Duration::from_secs(30);
 const SOON: Duration = Duration::from_secs(10);
@@ -219,10 +219,7 @@ async fn an_inbox_that_somebody_holds_for_long_holds_up_its_own_instance_only() 
         .enqueue_for_orchestrator(start("held"), None)
         .await
         .unwrap();
-    let mut client = connect().await;
-    let tx = client.transaction().await.unwrap();
-    let lock = format!("SELECT 1 FROM {}.inboxes FOR UPDATE", schema.0);
-    tx.execute(&lock, &[]).await.unwrap();
+    let rows = HeldRows::lock(&schema, "inboxes").await;
     let to_held = join_all((0..8).map(|_| store.enqueue_for_orchestrator(raised("held"), None)));
     let to_others = async {
         let ids: Vec<String> = (0..8).map(|n| format!("free-{n}")).collect();
@@ -241,7 +238,7 @@ async fn an_inbox_that_somebody_holds_for_long_holds_up_its_own_instance_only() 
             .all(|sent| sent.as_ref().is_err_and(|error| error.is_retryable()))
     );
     assert!(others.iter().all(Result::is_ok), "{others:?}");
-    tx.rollback().await.unwrap();
+    rows.release().await;
     store
         .enqueue_for_orchestrator(raised("held"), None)
         .await

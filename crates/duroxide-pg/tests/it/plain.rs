@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use duroxide_core::provider::{Provider, ProviderAdmin, TagFilter, WorkClaim};
+use duroxide_core::provider::{ClaimedTurn, Provider, ProviderAdmin, TagFilter, WorkClaim};
 
-use crate::early::{Decided, Node};
+use crate::early::{Decided, Node, Sent};
 use crate::meetings::raised;
 use crate::support::Schema;
 
@@ -103,16 +103,8 @@ async fn a_next_turn_leaves_what_the_long_way_leaves() {
 async fn an_activity_of_a_plain_turn_is_leased_to_the_worker_that_waits() {
     let schema = Schema::new();
     let (node, other) = (Node::on(&schema).await, Node::on(&schema).await);
-    // The worker learns the lane of the activity.
-    let (turn, sent) = node.early_start().await;
-    node.commit(&turn, Decided::first(&turn.item.instance))
-        .await
-        .unwrap();
-    sent.await.unwrap().unwrap();
-    let (turn, sent) = node.early_start().await;
+    let (turn, sent) = turn_beside_an_idle_worker(&node).await;
     let id = turn.item.instance.clone();
-    // Those of turns that were not handed out early, too.
-    while try_work(&node).await {}
     let (work, committed) = futures::join!(node.work(), async {
         // Once this one is answered, the first one was tried and rests.
         assert!(!try_work(&node).await);
@@ -141,21 +133,11 @@ fn refuse_claims(schema: &Schema) {
 async fn activities_of_any_turn_are_leased_to_the_workers_that_wait() {
     let schema = Schema::new();
     let node = Node::on(&schema).await;
-    let (turn, sent) = node.early_start().await;
-    node.commit(&turn, Decided::first(&turn.item.instance))
-        .await
-        .unwrap();
-    sent.await.unwrap().unwrap();
-    let (turn, sent) = node.early_start().await;
+    let (turn, sent) = turn_beside_an_idle_worker(&node).await;
     let id = turn.item.instance.clone();
-    while try_work(&node).await {}
-    let two = WorkClaim {
-        max: 2,
-        ..claim(Duration::from_secs(20))
-    };
     // The third is more than the workers take, and waits for the next claim.
     let decided = Decided::first(&id).asking(&id, 3).asking(&id, 4);
-    let (found, committed) = futures::join!(node.store.claim_work(two), async {
+    let (found, committed) = futures::join!(node.store.claim_work(claim_of_two()), async {
         assert!(!try_work(&node).await);
         refuse_claims(&schema);
         node.commit(&turn, decided).await
@@ -173,22 +155,12 @@ async fn activities_of_any_turn_are_leased_to_the_workers_that_wait() {
 async fn an_activity_that_its_turn_drops_does_not_hide_those_behind_it() {
     let schema = Schema::new();
     let node = Node::on(&schema).await;
-    let (turn, sent) = node.early_start().await;
-    node.commit(&turn, Decided::first(&turn.item.instance))
-        .await
-        .unwrap();
-    sent.await.unwrap().unwrap();
-    let (turn, sent) = node.early_start().await;
+    let (turn, sent) = turn_beside_an_idle_worker(&node).await;
     let id = turn.item.instance.clone();
-    while try_work(&node).await {}
-    let two = WorkClaim {
-        max: 2,
-        ..claim(Duration::from_secs(20))
-    };
     // The first two are leased to the worker, and the first of them goes again.
     let decided = Decided::first(&id).asking(&id, 3).asking(&id, 4);
     let decided = decided.dropping(&id, 2);
-    let (found, committed) = futures::join!(node.store.claim_work(two), async {
+    let (found, committed) = futures::join!(node.store.claim_work(claim_of_two()), async {
         assert!(!try_work(&node).await);
         node.commit(&turn, decided).await
     });
@@ -227,10 +199,31 @@ async fn an_activity_of_a_paused_instance_is_leased_to_nobody() {
     assert_eq!(work.attempt_count, 1);
 }
 
+/// An early turn of a node whose worker knows the lane of its activity and has nothing to claim.
+async fn turn_beside_an_idle_worker(node: &Node<'_>) -> (ClaimedTurn, Sent) {
+    // The worker learns the lane.
+    let (turn, sent) = node.early_start().await;
+    node.commit(&turn, Decided::first(&turn.item.instance))
+        .await
+        .unwrap();
+    sent.await.unwrap().unwrap();
+    let early = node.early_start().await;
+    // The worker takes activities of turns that were not handed out early, too.
+    while try_work(node).await {}
+    early
+}
+
 /// Whether there was an activity to claim.
 async fn try_work(node: &Node<'_>) -> bool {
     let found = node.store.claim_work(claim(Duration::ZERO)).await;
     !found.unwrap().is_empty()
+}
+
+fn claim_of_two() -> WorkClaim {
+    WorkClaim {
+        max: 2,
+        ..claim(Duration::from_secs(20))
+    }
 }
 
 fn claim(wait: Duration) -> WorkClaim {

@@ -83,6 +83,23 @@ pub(crate) async fn connect() -> tokio_postgres::Client {
     client
 }
 
+/// Rows that a transaction of another program holds.
+pub(crate) struct HeldRows(tokio_postgres::Client);
+
+impl HeldRows {
+    /// Another program locks rows of a table of the schema: `which` is the table and what chooses them.
+    pub(crate) async fn lock(schema: &Schema, which: &str) -> Self {
+        let client = connect().await;
+        let lock = format!("BEGIN; SELECT 1 FROM {}.{which} FOR UPDATE", schema.0);
+        client.batch_execute(&lock).await.unwrap();
+        Self(client)
+    }
+
+    pub(crate) async fn release(self) {
+        self.0.batch_execute("ROLLBACK").await.unwrap();
+    }
+}
+
 /// Starts an instance of `Order` inside a transaction of an application.
 pub(crate) async fn start_within(tx: &Transaction<'_>, schema: &Schema, instance: &str) {
     let within = Within::new(tx, &schema.0).unwrap();

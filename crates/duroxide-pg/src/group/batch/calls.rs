@@ -8,7 +8,7 @@ use crate::calls::enqueue::{self, Ack, Assumed};
 use crate::codec::NewMessage;
 use crate::connection::call::Call;
 use crate::group::marks::Beginnings;
-use crate::group::{EarlyTurn, Op};
+use crate::group::write::{EarlyTurn, Op};
 
 impl Batch {
     /// The calls of the exchange. Renewals come first: nothing that takes long may stand before them.
@@ -20,9 +20,10 @@ impl Batch {
         self.leases_of_turns(expected, &mut calls);
         self.renewals(expected, &mut calls);
         if !commits.is_empty() {
-            let fed = fed(&commits, &acks.all[acks.decided_on..], &messages);
+            let sent_to = sent_to(&commits, &acks.all[acks.decided_on..], &messages);
             let borrowers = self.borrowers();
-            let call = commit_turn::call(&commits, &fed, &borrowers, self.is_strict(), expected);
+            let call =
+                commit_turn::call(&commits, &sent_to, &borrowers, self.is_strict(), expected);
             calls.push((Part::Commits, call));
         }
         if !acks.all.is_empty() {
@@ -62,6 +63,7 @@ impl Batch {
         calls
     }
 
+    /// Locks the inboxes that the exchange needs, and checks the instances of early turns.
     fn open<'a>(
         &'a self,
         commits: &[&'a Commit],
@@ -83,7 +85,7 @@ impl Batch {
         let sent: Vec<&NewMessage> = commits
             .iter()
             .flat_map(|commit| &commit.to_orchestrators)
-            .chain(told(acks))
+            .chain(completions(acks))
             .chain(messages.iter().copied())
             .collect();
         if !held.is_empty() || !sent.is_empty() || !early.is_empty() {
@@ -166,14 +168,18 @@ fn assumed<'a>(turns: impl IntoIterator<Item = &'a EarlyTurn>) -> Vec<Assumed<'a
     turns.filter_map(EarlyTurn::assumed).collect()
 }
 
-/// What the completions tell their instances.
-fn told<'a>(acks: &Acks<'a>) -> impl Iterator<Item = &'a NewMessage> {
-    let telling = acks.all[acks.decided_on..].iter();
-    telling.filter_map(|ack| ack.completion.as_ref())
+/// The messages of completions that no turn of this exchange was decided on.
+fn completions<'a>(acks: &Acks<'a>) -> impl Iterator<Item = &'a NewMessage> {
+    let undecided = acks.all[acks.decided_on..].iter();
+    undecided.filter_map(|ack| ack.completion.as_ref())
 }
 
-/// Instances whose turn is committed here and which are sent something by a later call of the same exchange.
-fn fed<'a>(commits: &[&'a Commit], acks: &[&'a Ack], messages: &[&'a NewMessage]) -> Vec<&'a str> {
+/// Instances whose turn this exchange commits and to which a later call of it sends something.
+fn sent_to<'a>(
+    commits: &[&'a Commit],
+    acks: &[&'a Ack],
+    messages: &[&'a NewMessage],
+) -> Vec<&'a str> {
     let committed: HashSet<&str> = commits.iter().map(|one| one.instance.as_str()).collect();
     let sent = acks.iter().filter_map(|ack| ack.completion.as_ref());
     let sent: HashSet<&str> = sent

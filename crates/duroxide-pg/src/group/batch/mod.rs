@@ -12,24 +12,24 @@ use super::claims::Chosen;
 use super::lanes::Lanes;
 use super::loan::Loan;
 use super::marks::Beginnings;
-use super::{EarlyTurn, Op, Write};
+use super::write::{EarlyTurn, Op, Write};
 use crate::calls::commit_turn::Commit;
 use crate::calls::enqueue::Ack;
 use crate::calls::{claim_turns, claim_work};
 use crate::codec::{NewMessage, NewWork};
-use crate::queues::{ANYWHERE, Queues};
+use crate::news::{ANYWHERE, Queues};
 
 /// How much one exchange carries at most.
 const WRITES_MAX: usize = 256;
 const BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// A claim of turns with the lanes it may and may not claim from.
+/// A claim of turns that rides along, with the lanes it may and may not claim from.
 pub(super) struct TurnRider {
     pub(super) id: u64,
     pub(super) ask: Arc<claim_turns::Ask>,
     fit: Vec<String>,
     unfit: Vec<String>,
-    /// Of those the ones whose engine version the claimer cannot replay.
+    /// The unfit ones whose engine version the claimer cannot replay.
     barred: Vec<String>,
 }
 
@@ -39,11 +39,13 @@ pub(super) struct WorkRider {
     pub(super) ask: Arc<claim_work::Ask>,
     /// Whether it was idle until now, and when something becomes claimable for it then.
     pub(super) idle: Option<Option<Instant>>,
+    /// Lanes it may claim from: without a session, and bound to one.
     pub(super) plain: Vec<String>,
     bound: Vec<String>,
     unfit: Vec<String>,
 }
 
+/// What one exchange carries: writes, and the claims that ride along.
 #[derive(Default)]
 pub(super) struct Batch {
     /// The number of the exchange that carries it.
@@ -56,7 +58,7 @@ pub(super) struct Batch {
     pub(super) writes: Vec<Write>,
     pub(super) turns: Vec<TurnRider>,
     pub(super) work: Vec<WorkRider>,
-    /// Activities that go to these claims when they are written; then these claims ask for nothing.
+    /// Activities that are lent to claims of the batch; then the exchange does not try these claims.
     pub(super) loans: Vec<Loan>,
 }
 
@@ -70,10 +72,10 @@ struct Acks<'a> {
 /// Which call an answer belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// Nothing to be learnt from it.
+    /// A call whose answer the group does not need.
     Silent,
-    /// All that the exchange carries, in one call.
-    Plain,
+    /// The only call of the exchange (`single_call.rs`).
+    Single,
     Commits,
     Messages,
     Acks,

@@ -117,6 +117,14 @@ pub(crate) fn conditions(query: &InstanceQuery) -> Conditions {
         let how = if paused { "IS NOT NULL" } else { "IS NULL" };
         all.and(format!("i.paused_at {how}"));
     }
+    if let Some(blocked) = query.blocked {
+        let how = if blocked {
+            "i.instance_id IN (SELECT b.instance_id FROM {s}.blocked AS b) AND EXISTS"
+        } else {
+            "NOT EXISTS"
+        };
+        all.and(format!("{how} ({BLOCKED})"));
+    }
     for (key, value) in &query.labels {
         let (key, value) = (all.text(key), all.text(value));
         all.and(format!(
@@ -128,6 +136,12 @@ pub(crate) fn conditions(query: &InstanceQuery) -> Conditions {
     }
     all
 }
+
+/// A note about an instance that holds; `blocked.rs` says the same of one.
+pub(crate) const BLOCKED: &str = "SELECT 1 FROM {s}.blocked AS k WHERE k.instance_id = i.instance_id
+    AND k.incarnation IS NOT DISTINCT FROM i.incarnation AND k.execution_id = i.current_execution_id
+    AND e.status NOT IN ('Completed', 'Failed') AND k.last_event_id = (SELECT max(h.event_id) FROM {s}.history AS h
+        WHERE h.instance_id = i.instance_id AND h.execution_id = i.current_execution_id)";
 
 /// The version of an instance, as the index of handlers has it.
 pub(crate) const VERSION: &str = "coalesce(i.orchestration_version, 'unknown')";

@@ -111,6 +111,7 @@ fn walks_by_age(query: &InstanceQuery) -> bool {
         || query.updated.is_bounded()
         || query.ended.is_bounded()
         || query.paused == Some(true)
+        || query.blocked == Some(true)
         || query.has_dead_letters
         || !query.labels.is_empty();
     query.sort.by == SortKey::Created && admits_most && !is_narrow

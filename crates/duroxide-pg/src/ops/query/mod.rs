@@ -7,16 +7,17 @@ mod handlers;
 
 use duroxide_core::Labels;
 use duroxide_core::provider::{
-    CountBy, InstanceCount, InstanceQuery, InstanceStatus, InstanceSummary, Page, PagePosition,
-    SortKey, SortOrder,
+    CountBy, Incarnation, InstanceCount, InstanceQuery, InstanceStatus, InstanceSummary, Page,
+    PagePosition, SortKey, SortOrder,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use self::conditions::{Conditions, STATUS, VERSION, conditions};
 use self::handlers::Handlers;
+use crate::codec::unsigned;
 use crate::error::Result;
-use crate::ops::ask::{UPDATED, only, whole};
+use crate::ops::admin_sql::{UPDATED, only, whole};
 use crate::store::Store;
 use crate::text;
 use crate::time::{shown_ms, stored_ms};
@@ -109,7 +110,7 @@ fn page_sql(
         }
         for code in &codes {
             walks.push(format!(
-                "(SELECT {COLUMNS}, {STATUS} AS status, {UPDATED} AS updated_at, {key} AS place FROM {}
+                "(SELECT {COLUMNS}, {STATUS} AS status, {UPDATED} AS updated_at, {key} AS place, i.incarnation FROM {}
                   WHERE {} AND {code} ORDER BY {key} {way}, i.instance_id {way} LIMIT {limit})",
                 branch.source,
                 conditions.join(" AND ")
@@ -208,7 +209,7 @@ impl Store {
         for row in &rows {
             counts.push(InstanceCount {
                 key: text::shown(row.try_get(0)?),
-                count: shown_ms(row.try_get(1)?),
+                count: unsigned(row, 1)?,
             });
         }
         if by == CountBy::Nothing && counts.is_empty() {
@@ -226,18 +227,20 @@ fn summary(row: &Row) -> Result<InstanceSummary> {
     };
     let mut summary = InstanceSummary::new(shown(0)?, shown(1)?, shown(2)?);
     summary.custom_status = optional(3)?;
-    summary.execution_id = shown_ms(row.try_get(4)?);
+    summary.execution_id = unsigned(row, 4)?;
     summary.created_at_ms = shown_ms(row.try_get(5)?);
     summary.parent = optional(7)?;
     summary.paused_at_ms = row.try_get::<_, Option<i64>>(8)?.map(shown_ms);
     summary.memo = optional(9)?;
     summary.status = InstanceStatus::of_stored(&shown(10)?);
+    let incarnation: Option<i64> = row.try_get(13)?;
+    summary.incarnation = incarnation.and_then(Incarnation::from_stored);
     summary.updated_at_ms = shown_ms(row.try_get(11)?);
     let completed_at: Option<i64> = row.try_get(6)?;
     summary.ended_at_ms = completed_at
         .filter(|_| summary.status.is_ended())
         .map(shown_ms);
-    if let Some(labels) = row.try_get::<_, Option<String>>(13)? {
+    if let Some(labels) = row.try_get::<_, Option<String>>(14)? {
         // The server made the object of texts.
         let labels: Labels = serde_json::from_str(&labels).unwrap_or_default();
         let shown = labels.into_iter();
@@ -245,6 +248,6 @@ fn summary(row: &Row) -> Result<InstanceSummary> {
             .map(|(key, value)| (key, text::shown(value)))
             .collect();
     }
-    summary.event_count = shown_ms(row.try_get(14)?);
+    summary.event_count = unsigned(row, 15)?;
     Ok(summary)
 }

@@ -43,8 +43,8 @@ pub(super) fn of(snapshot: &InstanceSnapshot) -> Result<String> {
     Ok(document.to_string())
 }
 
-fn number(life: Option<StoredIncarnation>) -> Option<i64> {
-    life.map(|StoredIncarnation(life)| life)
+fn number(incarnation: Option<StoredIncarnation>) -> Option<i64> {
+    incarnation.map(|StoredIncarnation(number)| number)
 }
 
 /// Text that is JSON, or was meant to be, has no NUL that PostgreSQL would see.
@@ -55,7 +55,7 @@ fn payload(json: &str) -> String {
 fn row(snapshot: &InstanceSnapshot, record: &InstanceRecord) -> Result<Value> {
     // One that an early build wrote gets the life that every store gives it.
     let settled = snapshot.clone().settled();
-    let life = settled.record.and_then(|record| record.incarnation);
+    let incarnation = settled.record.and_then(|record| record.incarnation);
     Ok(json!({
         "name": codec::key("the orchestration's name", &record.name)?,
         "version": record.version.as_deref().map(owned),
@@ -65,8 +65,8 @@ fn row(snapshot: &InstanceSnapshot, record: &InstanceRecord) -> Result<Value> {
         "custom_status_version": codec::number("the custom status", record.custom_status_version)?,
         "created_at": stored_ms(record.created_at_ms),
         "updated_at": stored_ms(record.updated_at_ms),
-        "life": number(life),
-        "parent_life": number(record.parent_incarnation),
+        "incarnation": number(incarnation),
+        "parent_incarnation": number(record.parent_incarnation),
         "lane": codec::key("the lane", &lane_of(snapshot, record))?,
         "memo": snapshot.memo().as_deref().map(owned),
     }))
@@ -87,18 +87,19 @@ fn lane_of(snapshot: &InstanceSnapshot, record: &InstanceRecord) -> String {
 }
 
 fn executions(snapshot: &InstanceSnapshot) -> Vec<Value> {
-    let told = snapshot.executions.iter().filter(|it| it.status.is_some());
-    told.map(|it| {
-        json!({
-            "id": stored_ms(it.execution_id),
-            "status": it.status.as_deref().map(owned),
-            "output": it.output.as_deref().map(owned),
-            "started_at": stored_ms(it.started_at_ms),
-            "completed_at": it.ended_at_ms.map(stored_ms),
-            "pinned": it.engine_version.as_deref().map(owned),
+    let known = snapshot.executions.iter().filter(|it| it.status.is_some());
+    known
+        .map(|it| {
+            json!({
+                "id": stored_ms(it.execution_id),
+                "status": it.status.as_deref().map(owned),
+                "output": it.output.as_deref().map(owned),
+                "started_at": stored_ms(it.started_at_ms),
+                "completed_at": it.ended_at_ms.map(stored_ms),
+                "pinned": it.engine_version.as_deref().map(owned),
+            })
         })
-    })
-    .collect()
+        .collect()
 }
 
 fn events(snapshot: &InstanceSnapshot) -> Vec<Value> {
@@ -184,7 +185,7 @@ fn activity(n: usize, activity: &QueuedActivity) -> Result<Value> {
         "lane": codec::key("the lane", &needs.lane())?,
         "visible_at": stored_ms(activity.visible_at_ms),
         "attempts": activity.attempts.min(i32::MAX.cast_unsigned()),
-        "life": number(activity.incarnation),
+        "incarnation": number(activity.incarnation),
     }))
 }
 
@@ -196,7 +197,7 @@ fn letters(snapshot: &InstanceSnapshot) -> Vec<Value> {
             "payload": payload(&it.payload),
             "reason": owned(&it.reason),
             "set_aside_at": stored_ms(it.dead_lettered_at_ms),
-            "life": number(it.incarnation),
+            "incarnation": number(it.incarnation),
             "answered": it.answered,
         })
     });

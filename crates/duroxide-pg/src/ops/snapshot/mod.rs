@@ -9,7 +9,7 @@ use duroxide_core::provider::{Closing, HeldIds, InstanceSnapshot, Restoring};
 
 use crate::connection::call::Call;
 use crate::error::{PgError, Result};
-use crate::queues::Queues;
+use crate::news::Queues;
 use crate::store::Store;
 use crate::text;
 use crate::watch::InstanceChange;
@@ -61,11 +61,11 @@ impl Store {
                 ids.insert(0, String::new());
             }
         }
-        let next = next.map(|place| place.told());
+        let next = next.map(|place| place.to_text());
         Ok(HeldIds { ids, next })
     }
 
-    /// What applications left in transactions of their own goes to the queue, unless somebody else is at it.
+    /// Moves what is in the outbox of the applications to the queue, unless another node does so already.
     async fn receive_arrivals(&self) -> Result<()> {
         let is_there = "SELECT 1 FROM {s}.arrivals LIMIT 1";
         while !self.ask(is_there, &[]).await?.is_empty() {
@@ -85,7 +85,7 @@ impl Store {
         let call = Call::new("snapshot_instance").text(&id);
         let rows = self.db.transact_later(&[call]).await?;
         let rows = rows.into_iter().next().unwrap_or_default();
-        let document: String = crate::ops::ask::only(&rows)?.try_get(0)?;
+        let document: String = crate::ops::admin_sql::only(&rows)?.try_get(0)?;
         parse::snapshot(instance, &document)
     }
 
@@ -127,7 +127,7 @@ impl Store {
             .opt_text(closed.as_deref());
         let rows = self.db.transact_later(&[call]).await?;
         let rows = rows.into_iter().next().unwrap_or_default();
-        match crate::ops::ask::only(&rows)?.try_get::<_, i32>(0)? {
+        match crate::ops::admin_sql::only(&rows)?.try_get::<_, i32>(0)? {
             0 => {
                 self.watches.announce(instance, InstanceChange::Unknown);
                 self.look(Queues::BOTH, &[id]);
@@ -160,7 +160,7 @@ impl Store {
             .small(i32::try_from(limit.as_millis()).unwrap_or(i32::MAX));
         let rows = self.db.transact_later(&[call]).await?;
         let rows = rows.into_iter().next().unwrap_or_default();
-        if crate::ops::ask::only(&rows)?.try_get::<_, i32>(0)? != 0 {
+        if crate::ops::admin_sql::only(&rows)?.try_get::<_, i32>(0)? != 0 {
             return Ok(Closing::Unexpected(self.closing().await?));
         }
         if reason.is_none() {
@@ -191,7 +191,7 @@ impl Place {
     const BEGIN: Self = Self::Instance(i64::MIN, String::new());
 
     fn parse(text: &str) -> Result<Self> {
-        let refused = || Refusal::unstorable(format!("the position `{text}`"), "no page told it");
+        let refused = || Refusal::unstorable(format!("the position `{text}`"), "no page gave it");
         let (phase, rest) = text.split_at_checked(1).ok_or_else(refused)?;
         let id = rest.to_owned();
         Ok(match phase {
@@ -205,7 +205,7 @@ impl Place {
         })
     }
 
-    fn told(&self) -> String {
+    fn to_text(&self) -> String {
         match self {
             Self::Instance(created, id) => format!("i{created}:{id}"),
             Self::Queued(id) => format!("q{id}"),
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_read_as_it_was_told() {
+    fn a_place_is_read_as_it_was_written() {
         let id = || "a:b c".to_owned();
         for place in [
             Place::BEGIN,
@@ -227,7 +227,7 @@ mod tests {
             Place::Queued(id()),
             Place::Executed(String::new()),
         ] {
-            assert_eq!(Place::parse(&place.told()).unwrap(), place);
+            assert_eq!(Place::parse(&place.to_text()).unwrap(), place);
         }
         for wrong in ["", "i7", "ix:a", "xa"] {
             assert!(Place::parse(wrong).is_err(), "{wrong}");

@@ -8,6 +8,7 @@ use duroxide_core::provider::{
 };
 use serde_json::Value;
 
+use crate::codec::shown_number;
 use crate::error::Result;
 use crate::text::shown;
 use crate::time::shown_ms;
@@ -79,14 +80,14 @@ fn opt_number(row: &Value, name: &str) -> Option<i64> {
 }
 
 fn count(row: &Value, name: &str) -> u64 {
-    shown_ms(opt_number(row, name).unwrap_or(0))
+    shown_number(opt_number(row, name).unwrap_or(0))
 }
 
 fn attempts(row: &Value) -> u32 {
     u32::try_from(count(row, "attempts")).unwrap_or(u32::MAX)
 }
 
-fn life(row: &Value, name: &str) -> Option<StoredIncarnation> {
+fn incarnation(row: &Value, name: &str) -> Option<StoredIncarnation> {
     opt_number(row, name).map(StoredIncarnation)
 }
 
@@ -96,8 +97,8 @@ fn record(row: &Value) -> InstanceRecord {
         version: opt_text(row, "version"),
         execution_id: count(row, "execution"),
         parent: opt_text(row, "parent"),
-        incarnation: life(row, "life"),
-        parent_incarnation: life(row, "parent_life"),
+        incarnation: incarnation(row, "incarnation"),
+        parent_incarnation: incarnation(row, "parent_incarnation"),
         custom_status: opt_text(row, "custom_status"),
         custom_status_version: count(row, "custom_status_version"),
         created_at_ms: count(row, "created_at"),
@@ -151,8 +152,8 @@ fn message(row: &Value) -> QueuedMessage {
         Ok(_) => None,
         Err(_) => operation.map(|(execution, operation)| Awaiting {
             kind: Awaiting::operation(&text(row, "kind")).to_owned(),
-            execution_id: shown_ms(execution),
-            operation_id: shown_ms(operation),
+            execution_id: shown_number(execution),
+            operation_id: shown_number(operation),
             parent: None,
         }),
     };
@@ -160,7 +161,7 @@ fn message(row: &Value) -> QueuedMessage {
         json,
         visible_at_ms: count(row, "visible_at"),
         attempts: attempts(row),
-        sent_by: life(row, "sent_by"),
+        sent_by: incarnation(row, "sent_by"),
         awaiting,
     }
 }
@@ -175,7 +176,7 @@ fn activity(row: &Value) -> QueuedActivity {
         tag: opt_text(row, "tag"),
         visible_at_ms: count(row, "visible_at"),
         attempts: attempts(row),
-        incarnation: life(row, "life"),
+        incarnation: incarnation(row, "incarnation"),
     }
 }
 
@@ -185,7 +186,7 @@ fn letter(row: &Value) -> DeadLetterRecord {
         payload: raw(row, "payload"),
         reason: text(row, "reason"),
         dead_lettered_at_ms: count(row, "set_aside_at"),
-        incarnation: life(row, "life"),
+        incarnation: incarnation(row, "incarnation"),
         answered: row
             .get("answered")
             .and_then(Value::as_bool)

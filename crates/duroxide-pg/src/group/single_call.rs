@@ -1,27 +1,28 @@
 //! An exchange that is one call (`0020_plain.sql`). In: a batch. Out: the call, if the batch carries one plain turn
 //! that was handed out early and nothing else; and what its answer says.
 //!
-//! The server does nothing if the instance has an inbox; then the exchange is made of the calls that any other is made
-//! of, and so it is at once for an instance that is known to have had timers.
+//! The server does nothing if the instance has an inbox; then the group sends the calls of any other exchange. It sends
+//! those at once for an instance that has sent itself something, a timer for example.
 
 use tokio_postgres::Row;
 
-use super::Op;
 use super::batch::{Batch, Part};
-use super::done::End;
+use super::exchange_result::End;
 use super::loan::Lent;
+use super::write::Op;
 use crate::calls::plain_turn::PlainTurn;
+use crate::codec::shown_number;
 use crate::connection::call::Call;
 use crate::text;
-use crate::time::shown_ms;
 
 impl Batch {
     /// The call that stores all of it, if there is one.
-    pub(super) fn plain_call(&self, expected: i64) -> Option<Call<'_>> {
+    pub(super) fn single_call(&self, expected: i64) -> Option<Call<'_>> {
         let borrower = self.borrowers().first().copied().flatten();
         Some(self.plain()?.call(borrower, expected))
     }
 
+    /// The turn, if it is plain and alone.
     fn plain(&self) -> Option<PlainTurn<'_>> {
         let [write] = self.writes.as_slice() else {
             return None;
@@ -39,7 +40,7 @@ impl Batch {
             Op::Ack(ack) => Some(ack),
             _ => None,
         };
-        // Claims that nothing is lent to want to be tried.
+        // A claim that gets nothing lent has to be tried, by a call of its own.
         let asks = !self.turns.is_empty() || (self.loans.is_empty() && !self.work.is_empty());
         if asks {
             return None;
@@ -48,19 +49,19 @@ impl Batch {
     }
 
     /// The activity that was leased by the only call, if one was.
-    pub(super) fn plain_loan(&self, rows: &[Row]) -> Option<Lent> {
+    pub(super) fn single_loan(&self, rows: &[Row]) -> Option<Lent> {
         Some(Lent {
             token: self.loans.first()?.token,
             id: value(rows, "o_work")?,
-            life: Some(self.plain()?.life()),
+            incarnation: Some(self.plain()?.incarnation()),
         })
     }
 }
 
-/// Whether the exchange took place; not, if its only call says so.
+/// Whether the exchange took place. A single call may answer that it did nothing.
 pub(super) fn is_done(answers: &[(Part, Vec<Row>)]) -> bool {
-    let plain = answers.iter().find(|(part, _)| *part == Part::Plain);
-    plain.is_none_or(|(_, rows)| value(rows, "o_is_done") == Some(true))
+    let single = answers.iter().find(|(part, _)| *part == Part::Single);
+    single.is_none_or(|(_, rows)| value(rows, "o_is_done") == Some(true))
 }
 
 /// The time of the store.
@@ -74,7 +75,7 @@ pub(super) fn end(rows: &[Row]) -> Option<End> {
     Some(End {
         place: 1,
         custom_status: value(rows, "o_custom_status").map(text::shown),
-        custom_status_version: shown_ms(version),
+        custom_status_version: shown_number(version),
     })
 }
 

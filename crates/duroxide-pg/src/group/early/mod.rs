@@ -1,4 +1,5 @@
-//! Turns that are handed out before their messages are stored. This text is the protocol; everything else links here.
+//! Turns that the group hands out before it stores their messages. This text is the protocol; everything else links
+//! here.
 //!
 //! # Why
 //!
@@ -11,28 +12,29 @@
 //! # States
 //!
 //! ```text
-//!            an idle claim takes it             the turn is committed
-//!  Waiting ────────────────────────► InFlight ────────────────────────────────► Op::Early
-//!     │                                 │  it takes long, or is renewed or given back
-//!     │ no claim is idle                └─────────────────────────────────────► Op::Lease
-//!     └───────────────────────────────────────────────────────────────────────► an ordinary write
+//!             an idle claim takes it               the turn is committed
+//!  proposed ────────────────────────► in flight ─────────────────────────────────────► Op::Early
+//!     │                                   │  it takes long, or is renewed or given back
+//!     │ no claim is idle                  └──────────────────────────────────────────► Op::Lease
+//!     └──────────────────────────────────────────────────────────────────────────────► an ordinary write
 //! ```
 //!
-//! - **Waiting** ([`Proposal`]): the result of an activity or a start has come, and nothing else is to be written about
-//!   its instance.
-//! - **InFlight** ([`EarlyTurn`]): a dispatcher works on the turn. Nothing of it is stored: not the message, not the
+//! - **Proposed** ([`Proposal`]): the result of an activity or a start has come, and the group has nothing else to
+//!   write about its instance.
+//! - **In flight** ([`EarlyTurn`]): a dispatcher works on the turn. Nothing of it is stored: not the message, not the
 //!   lease. What comes for the instance meanwhile waits behind the turn.
 //! - **[`Op::Early`]**: message, claim and turn are stored in one transaction. The server checks that the instance has
 //!   not changed (`0018_early.sql`): no inbox, the same incarnation, execution and last event, the activity still
 //!   leased to its worker.
-//! - **[`Op::Lease`]**: message and lease are stored, as if the turn had been claimed by its token. Its commit comes
-//!   later, like any other.
+//! - **[`Op::Lease`]**: message and lease are stored, as if the turn had been claimed by its token (`leasing.rs`). Its
+//!   commit comes later, like any other.
 //!
 //! # What goes wrong
 //!
 //! - **The instance has changed**: another node or client wrote first. The server rolls the transaction back as a
-//!   whole. The message is stored as any other; the turn is answered as one that lost its lease, and decided anew from
-//!   the history. For a while nothing is handed out early, for longer each time.
+//!   whole. The group stores the message as any other, and answers the commit as one whose lease is lost; the engine
+//!   decides the turn anew from the history. For a while the group hands nothing out early, for longer each time
+//!   (`back_off.rs`).
 //! - **The turn wants to do more than decide**: run an effect in place, or ask the store. Then the engine has its lease
 //!   stored first (`Provider::store_lease`), and a turn that cannot be stored does nothing.
 //! - **The turn is committed while its lease is on its way.** The commit waits for that.
@@ -40,19 +42,23 @@
 //!   started the instance gets no answer and may repeat the start. A turn that ends its process must be counted before
 //!   it is tried again, so only results of first attempts go this way, and starts not for [`CAUTION`] after a process
 //!   began to claim turns beside others that may have ended uncleanly (table `openings`, see `opening.rs`).
-//! - **The answer of the server is lost.** As with any commit: the callers are told that it may have happened.
-//! - **There is more to do than this process does.** Then its claims are not idle, and nothing is handed out early:
-//!   what has waited longer comes first.
+//! - **The answer of the server is lost.** As with any commit: the callers get an error that says that it may have
+//!   happened.
+//! - **The store holds more work than this process takes.** Then its claims are not idle, and the group hands nothing
+//!   out early: what has waited longer comes first.
 //!
 //! # Time limits
 //!
 //! - [`HOLD`], 20 ms: a turn in flight for longer gets its message and its lease stored.
-//! - [`CLAIM_PATIENCE`], 1 ms: how long an exchange waits for a claim that takes a waiting turn.
-//! - [`RETURN`], 100 ms: how long after a claim the next one of the same dispatcher is expected; without one, nothing
-//!   is kept for early turns.
-//! - [`BACK_OFF_FIRST`] to [`BACK_OFF_MAX`], 50 ms to 10 s: how long nothing is handed out early after a refusal or a
-//!   slow turn.
+//! - [`CLAIM_PATIENCE`], 1 ms: how long an exchange waits for a claim that takes a proposed turn.
+//! - [`RETURN`], 100 ms: how long after a claim the group expects the next one of the same dispatcher; without one, it
+//!   proposes nothing.
+//! - 50 ms to 10 s (`back_off.rs`): how long the group hands nothing out early after a refusal or a slow turn.
 //! - [`CAUTION`], 60 s: see "The process dies".
+
+mod back_off;
+mod leasing;
+mod memory;
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -62,12 +68,12 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::familiar::Familiar;
-use super::{Op, Write};
-use crate::calls::claim_turns::{Ask, Known, RawTurn};
+use self::back_off::BackOff;
+use self::leasing::Leasing;
+use self::memory::Memory;
+use super::write::{EarlyTurn, Op, Reply, Write, bytes_of, message_of};
+use crate::calls::claim_turns::{Ask, KnownUpTo, RawTurn};
 use crate::calls::commit_turn::Commit;
-use crate::calls::enqueue::Assumed;
-use crate::codec::NewMessage;
 use crate::text;
 
 /// How long a turn is waited for before its message and its lease are stored.
@@ -78,51 +84,10 @@ const CLAIM_PATIENCE: Duration = Duration::from_millis(1);
 const RETURN: Duration = Duration::from_millis(100);
 /// How long starts are not handed out early beside nodes that may have ended uncleanly.
 pub(super) const CAUTION: Duration = Duration::from_secs(60);
-/// For how long nothing is handed out early after it went wrong: at first, and at most.
-const BACK_OFF_FIRST: Duration = Duration::from_millis(50);
-const BACK_OFF_MAX: Duration = Duration::from_secs(10);
 /// How large the messages of one turn become at most.
 const CAUSES_BYTES_MAX: usize = 1024 * 1024;
-/// How many turns that lost their lease are remembered: more than a process runs at once.
-const REFUSED_MAX: usize = 4_096;
 /// How many turns are proposed at most, and up to how many writes that wait.
 const PROPOSED_MAX: usize = 512;
-
-/// A turn that was handed out, and what it decides on.
-#[derive(Debug)]
-pub(crate) struct EarlyTurn {
-    /// As it is stored.
-    pub(crate) instance: String,
-    pub(crate) token: Uuid,
-    /// `None` for an instance that the turn begins.
-    pub(in crate::group) known: Option<Known>,
-    /// Whether the instance may have an inbox.
-    pub(in crate::group) has_inbox: bool,
-    lock_ms: i64,
-    /// Completed activities of the instance, or its start.
-    pub(crate) causes: Vec<Write>,
-    /// What came for the instance meanwhile.
-    behind: Vec<Write>,
-    until: Instant,
-}
-
-impl EarlyTurn {
-    /// How large its messages are on the wire, roughly.
-    pub(in crate::group) fn bytes(&self) -> usize {
-        bytes_of(&self.causes)
-    }
-
-    /// How the instance must stand for the server to accept the turn.
-    pub(in crate::group) fn assumed(&self) -> Option<Assumed<'_>> {
-        let opens = self.causes.first().and_then(|it| message_of(&it.op))?;
-        Some(Assumed {
-            opens,
-            token: self.token,
-            known: self.known,
-            lock_ms: self.lock_ms,
-        })
-    }
-}
 
 /// What the turn of one instance would decide on.
 #[derive(Debug)]
@@ -144,32 +109,24 @@ impl Proposal {
     }
 }
 
-/// What waits until a lease is stored.
-#[derive(Debug, Default)]
-struct Parked {
-    told: Vec<oneshot::Sender<bool>>,
-    writes: Vec<Write>,
-}
-
+/// The turns that are proposed or in flight.
 #[derive(Debug)]
 pub(super) struct Early {
     proposed: Vec<Proposal>,
     /// When the first of them came.
     proposed_at: Instant,
-    out: HashMap<String, EarlyTurn>,
+    /// By instance.
+    in_flight: HashMap<String, EarlyTurn>,
+    /// The instances of those, by the tokens of their leases.
     tokens: HashMap<Uuid, String>,
-    /// Turns whose leases are being stored, and who waits for that.
-    leasing: HashMap<Uuid, Parked>,
-    /// Turns whose leases could not be stored, the latest last: their code may still run, and ask.
-    refused: VecDeque<Uuid>,
-    /// What is known of instances and activities.
-    pub(super) familiar: Familiar,
+    leasing: Leasing,
+    pub(super) memory: Memory,
     /// From when on starts may be handed out early; `None` while that is not known.
     starts_from: Option<Instant>,
     /// When the last claim came that accepts early turns, or was handed some.
     served_at: Instant,
-    backs_off_until: Instant,
-    back_off: Duration,
+    back_off: BackOff,
+    /// How long a turn is in flight before its message and its lease are stored.
     hold: Duration,
 }
 
@@ -178,15 +135,13 @@ impl Early {
         Self {
             proposed: Vec::new(),
             proposed_at: Instant::now(),
-            out: HashMap::new(),
+            in_flight: HashMap::new(),
             tokens: HashMap::new(),
-            leasing: HashMap::new(),
-            refused: VecDeque::new(),
-            familiar: Familiar::default(),
+            leasing: Leasing::default(),
+            memory: Memory::default(),
             starts_from: None,
             served_at: Instant::now(),
-            backs_off_until: Instant::now(),
-            back_off: BACK_OFF_FIRST,
+            back_off: BackOff::new(Instant::now()),
             hold: HOLD,
         }
     }
@@ -206,23 +161,23 @@ impl Early {
         waits || now < self.served_at + RETURN
     }
 
-    /// How long turns are waited for from now on.
+    /// How long turns are in flight at most, from now on.
     pub(super) fn hold_for(&mut self, hold: Duration) {
         self.hold = hold;
     }
 
-    /// Whether no turn is out and none is proposed.
+    /// Whether no turn is in flight and none is proposed.
     pub(super) fn is_idle(&self) -> bool {
-        self.out.is_empty() && self.proposed.is_empty()
+        self.in_flight.is_empty() && self.proposed.is_empty()
     }
 
-    /// When the first of the turns that are out has been waited for long enough.
+    /// When the first turn has been in flight for long enough.
     pub(super) fn wakes_at(&self) -> Option<Instant> {
-        self.out.values().map(|turn| turn.until).min()
+        self.in_flight.values().map(|turn| turn.until).min()
     }
 
-    /// Takes a write that a turn could decide on, or that has to wait behind one; gives back any other. `waits`:
-    /// whether a claim does.
+    /// Takes a write that a turn could decide on, or that has to wait behind one; gives back any other. `queued`: the
+    /// writes before it. `waits`: whether a claim waits.
     pub(super) fn take(
         &mut self,
         write: Write,
@@ -235,7 +190,7 @@ impl Early {
             return Some(write);
         };
         let instance = message.instance.as_str();
-        if let Some(turn) = self.out.get_mut(instance) {
+        if let Some(turn) = self.in_flight.get_mut(instance) {
             turn.behind.push(write);
             return None;
         }
@@ -253,7 +208,7 @@ impl Early {
                 .iter()
                 .any(|it| it.op.instances().contains(&instance))
         };
-        let is_time = now >= self.backs_off_until && self.is_served(waits, now);
+        let is_time = !self.backs_off(now) && self.is_served(waits, now);
         let is_room = self.proposed.len() < PROPOSED_MAX && queued.len() < PROPOSED_MAX;
         if !may_cause || !is_time || !is_room || !is_first() {
             return Some(write);
@@ -271,7 +226,7 @@ impl Early {
 
     fn may_cause(&mut self, op: &Op, now: Instant) -> bool {
         match op {
-            Op::Ack(ack) => self.familiar.is_last_result(ack),
+            Op::Ack(ack) => self.memory.is_last_result(ack),
             Op::Message(message) => {
                 let is_plain = message.due.is_none() && message.delay == 0;
                 let is_root = message.starts_child_of.is_none() && message.begins.is_some();
@@ -317,13 +272,13 @@ impl Early {
                 instance: proposal.instance.clone(),
                 token,
                 known,
-                has_inbox: self.familiar.sends_itself(&proposal.instance),
+                has_inbox: self.memory.sends_itself(&proposal.instance),
                 lock_ms: ask.lock_ms(),
                 causes: proposal.causes,
                 behind: proposal.behind,
                 until: now + self.hold,
             };
-            self.out.insert(proposal.instance, out);
+            self.in_flight.insert(proposal.instance, out);
         }
         turns
     }
@@ -339,7 +294,7 @@ impl Early {
         proposal: &Proposal,
         token: Uuid,
         ask: &Ask,
-    ) -> Option<(RawTurn, Option<Known>)> {
+    ) -> Option<(RawTurn, Option<KnownUpTo>)> {
         let messages = proposal.causes.iter().filter_map(|it| message_of(&it.op));
         let items: Vec<String> = messages.clone().map(|it| it.json.clone()).collect();
         let start = messages.clone().find(|message| message.is_start());
@@ -349,34 +304,35 @@ impl Early {
             let fits = ask.abilities.are_all() || ask.abilities.fit(needs.as_ref());
             return fits.then(|| (RawTurn::first(&proposal.instance, token, items), None));
         }
-        let code = self.familiar.code(&proposal.instance)?;
+        let code = self.memory.code(&proposal.instance)?;
         let shown = text::shown(proposal.instance.clone());
         let held = ask.cached.as_ref()?.cached(&shown)?;
-        let known = Known {
-            life: held.incarnation.to_stored(),
+        let known = KnownUpTo {
+            incarnation: held.incarnation.to_stored(),
             execution: i64::try_from(held.execution_id).ok()?,
             event: i64::try_from(held.last_event_id).ok()?,
         };
         let named = (code.name.clone(), code.version.clone());
-        (known.life == code.life).then(|| {
+        (known.incarnation == code.incarnation).then(|| {
             let turn = RawTurn::next(&proposal.instance, token, items, known, named);
             (turn, Some(known))
         })
     }
 
-    /// What was proposed and no claim took: ordinary writes.
+    /// The writes of all proposals, as ordinary ones: no claim took them.
     pub(super) fn withdraw(&mut self) -> impl Iterator<Item = Write> {
         let proposed = self.proposed.drain(..);
         proposed.flat_map(|it| it.causes.into_iter().chain(it.behind))
     }
 
+    /// A turn is no longer in flight.
     fn end(&mut self, token: Uuid) -> Option<EarlyTurn> {
         let instance = self.tokens.remove(&token)?;
-        self.out.remove(&instance)
+        self.in_flight.remove(&instance)
     }
 
-    /// A turn wants to be committed: what has to be written then.
-    pub(super) fn commit(&mut self, commit: Box<Commit>, reply: super::Reply) -> Vec<Write> {
+    /// The engine commits a turn. Returns what the group has to write.
+    pub(super) fn commit(&mut self, commit: Box<Commit>, reply: Reply) -> Vec<Write> {
         let Some(mut turn) = self.end(commit.token) else {
             let token = commit.token;
             let op = Op::Commit(commit);
@@ -387,12 +343,12 @@ impl Early {
         std::iter::once(Write { op, reply }).chain(behind).collect()
     }
 
-    /// A turn that is out cannot be waited for any longer: what has to be written then.
+    /// The group stores the messages and the lease of a turn in flight. Returns what it has to write.
     pub(super) fn lease(&mut self, token: Uuid) -> Vec<Write> {
         let Some(mut turn) = self.end(token) else {
             return Vec::new();
         };
-        self.leasing.insert(token, Parked::default());
+        self.leasing.begin(token);
         let behind = std::mem::take(&mut turn.behind);
         // No caller waits for the lease itself.
         let (reply, _) = oneshot::channel();
@@ -400,96 +356,57 @@ impl Early {
         std::iter::once(Write { op, reply }).chain(behind).collect()
     }
 
-    /// Those that have been waited for long enough.
+    /// Stores the leases of turns that have been in flight for long enough. Returns what the group has to write.
     pub(super) fn overdue(&mut self, now: Instant) -> Vec<Write> {
         let is_over = |turn: &&EarlyTurn| turn.until <= now;
         let over: Vec<Uuid> = self
-            .out
+            .in_flight
             .values()
             .filter(is_over)
             .map(|it| it.token)
             .collect();
         if !over.is_empty() {
-            self.back_off(now);
+            self.back_off.pause(now);
         }
         over.into_iter()
             .flat_map(|token| self.lease(token))
             .collect()
     }
 
-    /// Tells `done` whether the lease of this turn is stored, once that is known. The store knows about turns that it
-    /// handed out itself.
-    pub(super) fn tell_when_stored(&mut self, token: Uuid, done: oneshot::Sender<bool>) {
-        match self.leasing.get_mut(&token) {
-            Some(parked) => parked.told.push(done),
-            None => drop(done.send(!self.refused.contains(&token))),
-        }
+    /// Answers `caller` with whether the lease of this turn is stored, once that is known.
+    pub(super) fn answer_when_stored(&mut self, token: Uuid, caller: oneshot::Sender<bool>) {
+        self.leasing.answer_when_stored(token, caller);
     }
 
     /// Keeps a write that uses a lease until the lease is stored; gives back any other.
     pub(super) fn park(&mut self, token: Uuid, write: Write) -> Option<Write> {
-        match self.leasing.get_mut(&token) {
-            Some(parked) => {
-                parked.writes.push(write);
-                None
-            }
-            None => Some(write),
-        }
+        self.leasing.park(token, write)
     }
 
-    /// Whether nothing of the lease of this turn is stored yet.
+    /// Whether the lease of this turn is not stored yet.
     pub(super) fn owes(&self, token: Uuid) -> bool {
-        self.tokens.contains_key(&token) || self.leasing.contains_key(&token)
+        self.tokens.contains_key(&token) || self.leasing.contains(token)
     }
 
-    /// The exchange settled these leases (`false` if lost or unknown): releases what waited for them.
-    pub(super) fn leased(&mut self, leases: &[(Uuid, bool)]) -> Vec<Write> {
-        let mut writes = Vec::new();
-        for (token, is_stored) in leases {
-            let Some(parked) = self.leasing.remove(token) else {
-                continue;
-            };
-            if !is_stored {
-                if self.refused.len() == REFUSED_MAX {
-                    self.refused.pop_front();
-                }
-                self.refused.push_back(*token);
-            }
-            for done in parked.told {
-                // A failed send: the caller dropped the call.
-                let _ = done.send(*is_stored);
-            }
-            writes.extend(parked.writes);
+    /// An exchange has ended. `leases`: those it settled, with `false` if they are refused or unknown. `stored`:
+    /// whether the server stored the early turns of the exchange, if there were any. Returns the writes that waited for
+    /// leases.
+    pub(super) fn exchanged(
+        &mut self,
+        leases: &[(Uuid, bool)],
+        stored: Option<bool>,
+        now: Instant,
+    ) -> Vec<Write> {
+        match stored {
+            Some(true) => self.back_off.ease(),
+            Some(false) => self.back_off.pause(now),
+            None => {}
         }
-        writes
+        self.leasing.settle(leases)
     }
 
-    /// Something that was handed out early could not be stored so, or took long.
-    pub(super) fn back_off(&mut self, now: Instant) {
-        self.backs_off_until = now + self.back_off;
-        self.back_off = (self.back_off * 2).min(BACK_OFF_MAX);
-    }
-
-    /// Something that was handed out early was stored so.
-    pub(super) fn went_well(&mut self) {
-        self.back_off = (self.back_off - self.back_off / 16).max(BACK_OFF_FIRST);
-    }
-
+    /// Whether the group hands nothing out early for now.
     pub(super) fn backs_off(&self, now: Instant) -> bool {
-        now < self.backs_off_until
-    }
-}
-
-fn bytes_of(writes: &[Write]) -> usize {
-    let messages = writes.iter().filter_map(|it| message_of(&it.op));
-    messages.map(|message| message.json.len()).sum()
-}
-
-/// The message that a write sends, if it does nothing else for orchestrations.
-fn message_of(op: &Op) -> Option<&NewMessage> {
-    match op {
-        Op::Ack(ack) => ack.completion.as_ref(),
-        Op::Message(message) => Some(message),
-        _ => None,
+        self.back_off.holds(now)
     }
 }

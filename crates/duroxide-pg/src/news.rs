@@ -1,4 +1,4 @@
-//! Which queues may have something new to claim: turns, activities, or both; and from where on.
+//! News: which queues may have something new to claim, turns, activities, or both, and from where on.
 
 /// Where something may have become claimable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

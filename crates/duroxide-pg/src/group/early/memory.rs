@@ -1,5 +1,6 @@
-//! What this process knows of instances and activities that it works on. In: what it claimed and committed. Out: which
-//! code an instance needs, and whether a result is the last that its instance waits for.
+//! What the early hand-out remembers of the instances and activities that this process works on. In: what the process
+//! claimed and committed. Out: the code that an instance needs, and whether a result is the last that its instance
+//! waits for. Never reads the store.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,10 +10,10 @@ use crate::calls::enqueue::Ack;
 /// How many instances and activities are remembered; then they are learnt anew.
 const KNOWN_MAX: usize = 20_000;
 
-/// The code of an instance in one of its lives.
+/// The code of an instance in one of its incarnations.
 #[derive(Debug)]
-pub(super) struct Code {
-    pub(super) life: i64,
+pub(in crate::group) struct Code {
+    pub(super) incarnation: i64,
     pub(super) name: String,
     pub(super) version: Option<String>,
     /// Activities that it asked for in this process and that are not completed. While there are some, results are
@@ -23,15 +24,15 @@ pub(super) struct Code {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Familiar {
-    /// Activities of this process that nobody tried before.
+pub(in crate::group) struct Memory {
+    /// Activities that this process claimed at their first attempt.
     first_tries: HashSet<i64>,
     codes: HashMap<String, Code>,
 }
 
-impl Familiar {
+impl Memory {
     /// An activity was handed out by the store.
-    pub(super) fn work_began(&mut self, id: i64, attempts: u32) {
+    pub(in crate::group) fn work_began(&mut self, id: i64, attempts: u32) {
         if self.first_tries.len() >= KNOWN_MAX {
             self.first_tries.clear();
         }
@@ -42,12 +43,18 @@ impl Familiar {
     }
 
     /// The store said which code an instance needs.
-    pub(super) fn learn(&mut self, instance: &str, life: i64, name: &str, version: Option<&str>) {
+    pub(in crate::group) fn learn(
+        &mut self,
+        instance: &str,
+        incarnation: i64,
+        name: &str,
+        version: Option<&str>,
+    ) {
         if self.codes.len() >= KNOWN_MAX {
             self.codes.clear();
         }
         let code = Code {
-            life,
+            incarnation,
             name: name.to_owned(),
             version: version.map(str::to_owned),
             open: self.codes.get(instance).map_or(0, |code| code.open),
@@ -57,14 +64,19 @@ impl Familiar {
     }
 
     /// A turn says which code its instance needs, or that the instance has ended.
-    pub(super) fn learn_from(&mut self, commit: &Commit) {
-        let known = self.codes.get(&commit.instance).map(|code| code.life);
+    pub(in crate::group) fn learn_from(&mut self, commit: &Commit) {
+        let known = self
+            .codes
+            .get(&commit.instance)
+            .map(|code| code.incarnation);
         match commit.begun() {
             _ if commit.ended.is_some() => drop(self.codes.remove(&commit.instance)),
-            Some((life, name, version)) => {
-                // Later executions are of the same life.
-                let life = known.filter(|_| commit.execution_id > 1).unwrap_or(life);
-                self.learn(&commit.instance, life, name, Some(version));
+            Some((incarnation, name, version)) => {
+                // Later executions are of the same incarnation.
+                let incarnation = known
+                    .filter(|_| commit.execution_id > 1)
+                    .unwrap_or(incarnation);
+                self.learn(&commit.instance, incarnation, name, Some(version));
             }
             None => {}
         }
@@ -75,17 +87,17 @@ impl Familiar {
         }
     }
 
-    pub(super) fn sends_itself(&self, instance: &str) -> bool {
+    pub(in crate::group) fn sends_itself(&self, instance: &str) -> bool {
         let code = self.codes.get(instance);
         code.is_some_and(|code| code.sends_itself)
     }
 
-    pub(super) fn code(&self, instance: &str) -> Option<&Code> {
+    pub(in crate::group) fn code(&self, instance: &str) -> Option<&Code> {
         self.codes.get(instance)
     }
 
     /// Whether this is the result of a first try, and no other activity of its instance is open in this process.
-    pub(super) fn is_last_result(&mut self, ack: &Ack) -> bool {
+    pub(in crate::group) fn is_last_result(&mut self, ack: &Ack) -> bool {
         let is_first_try = self.first_tries.remove(&ack.id);
         let instance = ack.completion.as_ref().map(|it| it.instance.as_str());
         let code = instance.and_then(|it| self.codes.get_mut(it));

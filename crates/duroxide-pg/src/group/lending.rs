@@ -1,16 +1,17 @@
-//! Activities that are leased when they are written. In: a batch with the activities that its turns ask for, and the
-//! claims that ride along. Out: who gets which, and answers to the claims.
+//! Lends activities: the transaction that writes them leases them to claims of this process. In: a batch with the
+//! activities that its turns ask for, and the claims that it carries. Out: which claim gets which activity, and the
+//! answers to the claims.
 //!
-//! An idle claim has found nothing that waits: for all this process knows, no activity has waited longer than
-//! those that it is about to write. They go to such claims at once. A claim would look for them, past everything that
-//! was deleted and cannot be vacuumed yet, and update each row.
+//! An idle claim has found nothing that waits: for all this process knows, no activity has waited longer than those
+//! that it is about to write. So they go to idle claims at once. A claim on the server would look for them, past every
+//! deleted row that cannot be vacuumed yet, and update each row.
 
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::Op;
 use super::batch::{Batch, WorkRider};
 use super::loan::{Lent, Loan};
+use super::write::Op;
 use crate::calls::claim_turns::Claimed;
 use crate::calls::claim_work::RawWork;
 use crate::calls::commit_turn::Borrower;
@@ -25,12 +26,12 @@ impl Batch {
         commits.flat_map(|commit| &commit.to_workers)
     }
 
-    /// Decides which claim gets the activities that are written. None does, if a claim could find something else: it
-    /// was not idle, or an activity is for others.
+    /// Decides which claim gets which activity. None gets any, if a claim could find something else: it was not idle,
+    /// or the batch has an activity that belongs to no turn.
     pub(super) fn lend(&mut self) {
-        let others = self.ops().any(|op| matches!(op, Op::Work(_)));
+        let has_others = self.ops().any(|op| matches!(op, Op::Work(_)));
         let are_idle = self.work.iter().all(|rider| rider.idle.is_some());
-        if others || !are_idle {
+        if has_others || !are_idle {
             return;
         }
         let mut room: Vec<usize> = self.work.iter().map(|rider| rider.ask.max).collect();
@@ -57,7 +58,7 @@ impl Batch {
         }
     }
 
-    /// Who gets each activity, in the order of their call.
+    /// The lease of each activity that is lent, in the order of their call.
     pub(super) fn borrowers(&self) -> Vec<Option<Borrower>> {
         let mut borrowers = vec![None; self.asked_for().count()];
         for loan in &self.loans {
@@ -69,8 +70,11 @@ impl Batch {
         borrowers
     }
 
-    /// Answers the claims, if they asked for nothing because activities were to be leased to them: these were.
-    pub(super) fn repay(&self, lent: &[Lent]) -> Vec<(u64, Result<Claimed<RawWork>>)> {
+    /// The answers to the claims, if activities were lent to them: the exchange did not try them then.
+    pub(super) fn answers_of_borrowers(
+        &self,
+        lent: &[Lent],
+    ) -> Vec<(u64, Result<Claimed<RawWork>>)> {
         if self.loans.is_empty() {
             return Vec::new();
         }
@@ -87,7 +91,7 @@ impl Batch {
                         random: lent.token,
                         json: works[loan.work].json.clone(),
                         attempts: 1,
-                        incarnation: lent.life,
+                        incarnation: lent.incarnation,
                     })
                 })
                 .collect();

@@ -2,10 +2,10 @@
 
 use tokio_postgres::Transaction;
 
+use crate::connection::schema::Schema;
 use crate::error::PgError;
 
 type Result<T> = std::result::Result<T, PgError>;
-use crate::connection::schema::Schema;
 
 /// Sends to orchestrations inside a transaction of the application: what it sends commits or rolls back with the rest.
 ///
