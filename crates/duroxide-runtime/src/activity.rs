@@ -214,7 +214,8 @@ impl ActivityContext {
     ///
     /// # Errors
     ///
-    /// When the store cannot be asked, and when the details are not of this type.
+    /// When the store cannot be asked, when the details are not of this type, and when the activity has lost its lease
+    /// meanwhile: what is stored may be of another one by now.
     pub async fn last_heartbeat<T: DeserializeOwned>(&self) -> Result<Option<T>, ClientError> {
         let identity = &self.identity;
         // The call may be one of an earlier execution, which failed and was rewound. What was said last counts.
@@ -226,6 +227,9 @@ impl ActivityContext {
                 activity_id: identity.first_attempt,
             };
             if let Some(said) = self.client.last_heartbeat(&call).await? {
+                if let Some(heartbeats) = &self.heartbeats {
+                    self.client.confirm(heartbeats).await?;
+                }
                 return Ok(Some(said));
             }
         }

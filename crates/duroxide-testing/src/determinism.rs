@@ -111,22 +111,8 @@ pub fn check_execution(
 fn turn_ends(history: &[Event]) -> Vec<usize> {
     let terminal = end_of(history);
     (1..=terminal)
-        .filter(|cut| *cut == terminal || is_arrival(&history[*cut].kind))
+        .filter(|cut| *cut == terminal || history[*cut].kind.is_arrival())
         .collect()
-}
-
-fn is_arrival(kind: &EventKind) -> bool {
-    matches!(
-        kind,
-        EventKind::ActivityCompleted { .. }
-            | EventKind::ActivityFailed { .. }
-            | EventKind::TimerFired { .. }
-            | EventKind::SubOrchestrationCompleted { .. }
-            | EventKind::SubOrchestrationFailed { .. }
-            | EventKind::ExternalEvent { .. }
-            | EventKind::QueueEventDelivered { .. }
-            | EventKind::OrchestrationCancelRequested { .. }
-    )
 }
 
 fn decisions(

@@ -155,15 +155,15 @@ impl Fate {
     }
 }
 
-/// One life of a worker process.
+/// One run of a worker process.
 #[derive(Debug)]
-pub(crate) struct Life {
+pub(crate) struct WorkerRun {
     fate: Arc<Fate>,
     worker: usize,
     dead: AtomicBool,
 }
 
-impl Life {
+impl WorkerRun {
     pub(crate) fn new(fate: Arc<Fate>, worker: usize) -> Self {
         Self {
             fate,
@@ -179,7 +179,7 @@ impl Life {
     }
 }
 
-impl Layer for Life {
+impl Layer for WorkerRun {
     async fn around<T: Send>(
         &self,
         operation: &'static str,

@@ -148,7 +148,7 @@ pub struct Misfit {
     pub file: PathBuf,
     /// The line, counted from 1, in a file of JSON Lines; 1 otherwise.
     pub line: usize,
-    /// Why it does not replay.
+    /// Reason why it does not replay.
     pub error: ReplayError,
 }
 

@@ -289,9 +289,9 @@ impl Scheduler {
 /// Lets one group poll the futures of a runtime.
 #[derive(Debug, Clone)]
 pub struct GroupPoller {
-    /// Who polls.
+    /// Scheduler that polls.
     pub scheduler: Arc<Scheduler>,
-    /// For whom.
+    /// Group whose futures it polls.
     pub group: Group,
 }
 

@@ -14,19 +14,19 @@ use duroxide_runtime::{ActivityContext, ActivityHandler};
 pub struct ActivityCall {
     /// Registered name.
     pub name: String,
-    /// How many calls of this name there were, this one included.
+    /// Number of calls of this name, this one included.
     pub number: u32,
-    /// Who scheduled it.
+    /// Instance that scheduled it.
     pub instance_id: String,
     /// Its input.
     pub input: String,
-    /// Which attempt of this call it is, counted from 1: a worker died, or lost its lease, in those before.
+    /// Number of this attempt of the call, counted from 1: a worker died, or lost its lease, in those before.
     pub attempt: u32,
     /// The tag that routed it.
     pub tag: Option<String>,
     /// The session it belongs to.
     pub session_id: Option<String>,
-    /// Who runs it.
+    /// Name of the worker that runs it.
     pub worker_id: String,
 }
 

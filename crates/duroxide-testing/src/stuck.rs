@@ -67,5 +67,7 @@ fn ends_by_itself(wait: &Wait) -> bool {
         Wait::Activity { place, .. } => !matches!(place, ActivityPlace::Queued { .. }),
         Wait::Child { why, .. } => why.as_deref().is_some_and(goes_on),
         Wait::Signal { .. } | Wait::Queue { .. } => false,
+        // A wait of a kind that is not known here may end.
+        _ => true,
     }
 }

@@ -10,7 +10,7 @@ use duroxide_runtime::observability::Layered;
 use duroxide_runtime::registry::{ActivityRegistry, OrchestrationRegistry};
 use duroxide_runtime::{Runtime, RuntimeOptions};
 
-use crate::fate::{Fate, Life};
+use crate::fate::{Fate, WorkerRun};
 use crate::sched::{Group, GroupPoller, Scheduler};
 
 /// The code that workers run.
@@ -51,7 +51,7 @@ impl Workers {
 
     /// Starts a worker. Its futures are a group of the scheduler.
     pub(crate) async fn boot(&self, worker: usize) {
-        let life = Life::new(Arc::clone(&self.fate), worker);
+        let run = WorkerRun::new(Arc::clone(&self.fate), worker);
         let group = self.scheduler.group();
         let poller = GroupPoller {
             scheduler: Arc::clone(&self.scheduler),
@@ -59,7 +59,7 @@ impl Workers {
         };
         let code = self.code();
         let runtime = Runtime::builder()
-            .with_provider(Arc::new(Layered::around(Arc::clone(&self.store), life)))
+            .with_provider(Arc::new(Layered::around(Arc::clone(&self.store), run)))
             .with_activities(code.activities)
             .with_orchestrations(code.orchestrations)
             .with_options(self.options.clone())

@@ -68,7 +68,7 @@ impl Duroxide {
 /// Only its scheme is kept, because the rest may hold a password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownStore {
-    /// What stands before the first `:`, with it; empty if there is none.
+    /// The part before the first `:`, with it; empty if there is none.
     pub scheme: String,
 }
 

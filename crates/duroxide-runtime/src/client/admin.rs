@@ -2,8 +2,8 @@
 
 use duroxide_core::Event;
 use duroxide_core::provider::{
-    DeadLetter, DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree,
-    PendingWork, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork,
+    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree, PendingWork,
+    ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, RefusalKind,
     SystemMetrics, SystemStats,
 };
 
@@ -156,47 +156,6 @@ impl Client {
         Ok(self.admin()?.pending_work(instance).await?)
     }
 
-    /// Dead letters: messages that did not decode or were tried too often.
-    ///
-    /// # Errors
-    ///
-    /// `ManagementNotAvailable`, or what the store says.
-    pub async fn list_dead_letters(&self, limit: u32) -> Result<Vec<DeadLetter>, ClientError> {
-        Ok(self.admin()?.list_dead_letters(limit).await?)
-    }
-
-    /// One dead letter; `None` if there is none with this number.
-    ///
-    /// # Errors
-    ///
-    /// `ManagementNotAvailable`, or what the store says.
-    pub async fn get_dead_letter(&self, id: u64) -> Result<Option<DeadLetter>, ClientError> {
-        Ok(self.admin()?.get_dead_letter(id).await?)
-    }
-
-    /// How many dead letters there are.
-    ///
-    /// # Errors
-    ///
-    /// `ManagementNotAvailable`, or what the store says.
-    pub async fn count_dead_letters(&self) -> Result<u64, ClientError> {
-        Ok(self.admin()?.count_dead_letters().await?)
-    }
-
-    /// Forgets one dead letter; returns whether it existed.
-    ///
-    /// # Errors
-    ///
-    /// `ManagementNotAvailable`, or what the store says.
-    pub async fn delete_dead_letter(&self, id: u64) -> Result<bool, ClientError> {
-        let was_there = self.admin()?.delete_dead_letter(id).await?;
-        if was_there {
-            let detail = format!("dead letter {id}");
-            self.audit(Change::of("delete-dead-letter", "").because(&detail));
-        }
-        Ok(was_there)
-    }
-
     /// Deletes a root instance with its descendants. `force` deletes running ones too; it does not stop running code.
     ///
     /// # Errors
@@ -229,7 +188,7 @@ impl Client {
         let deleted = self.admin()?.delete_instance_bulk(filter).await?;
         tracing::info!(target: "duroxide::runtime", ?deleted, "deleted instances");
         let detail = format!("{} finished instances", deleted.instances_deleted);
-        self.audit(Change::of("delete", "").because(&detail));
+        self.audit(Change::of("delete", "").with_detail(&detail));
         Ok(deleted)
     }
 
@@ -266,73 +225,72 @@ impl Client {
         let pruned = self.admin()?.prune_executions_bulk(filter, options).await?;
         tracing::info!(target: "duroxide::runtime", ?pruned, "pruned executions");
         let detail = format!("{} executions", pruned.executions_deleted);
-        self.audit(Change::of("prune", "").because(&detail));
+        self.audit(Change::of("prune", "").with_detail(&detail));
         Ok(pruned)
     }
 }
 
-/// A store can only say why in words; this function knows the words of the contract. Ids are taken out first: they are
-/// the user's, and may say anything.
+/// What the store says of this instance, as the published error of the client.
 fn of_instance(error: ProviderError, instance_id: &str) -> ClientError {
-    let text = without_word(&error.message, instance_id).to_lowercase();
-    let says = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
+    let refusal = error.refusal_about(instance_id);
     let instance_id = instance_id.to_owned();
-    if says(&["delete sub-orchestration", "delete the root"]) {
-        ClientError::CannotDeleteSubOrchestration { instance_id }
-    } else if says(&["not found"]) {
-        ClientError::InstanceNotFound { instance_id }
-    } else if says(&["still running", "is running", "are running"]) {
-        ClientError::InstanceStillRunning { instance_id }
-    } else {
-        ClientError::Provider(error)
-    }
-}
-
-/// The text without an id that stands in it as a word of its own.
-fn without_word(text: &str, id: &str) -> String {
-    let is_apart = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
-    let mut kept = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find(id).filter(|_| !id.is_empty()) {
-        let (before, after) = (&rest[..at], &rest[at + id.len()..]);
-        kept.push_str(before);
-        let stands_alone = is_apart(kept.chars().next_back()) && is_apart(after.chars().next());
-        if !stands_alone {
-            kept.push_str(id);
+    match refusal {
+        Some(RefusalKind::NotARoot) => ClientError::CannotDeleteSubOrchestration { instance_id },
+        Some(RefusalKind::InstanceNotFound | RefusalKind::ExecutionNotFound) => {
+            ClientError::InstanceNotFound { instance_id }
         }
-        rest = after;
+        Some(RefusalKind::StillRunning) => ClientError::InstanceStillRunning { instance_id },
+        _ => ClientError::Provider(error),
     }
-    kept.push_str(rest);
-    kept
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use duroxide_core::provider::rules::Refusal;
 
-    #[test]
-    fn a_short_id_takes_no_letters_out_of_words() {
-        assert_eq!(
-            without_word("Instance i is running", "i"),
-            "Instance  is running"
-        );
+    fn answered(refusal: Refusal) -> ClientError {
+        of_instance(refusal.into_provider_error("op"), "i")
     }
 
     #[test]
-    fn what_an_id_says_is_not_taken_for_the_words_of_the_store() {
-        for id in ["job-running-1", "sub-orchestration-1", "is running"] {
-            let error = ProviderError::permanent("get", format!("Instance {id} not found"));
-            let answer = of_instance(error, id);
-            assert!(
-                matches!(answer, ClientError::InstanceNotFound { .. }),
-                "{answer}"
-            );
-        }
-        let error = ProviderError::permanent("delete", "Instance not found is still running");
-        let answer = of_instance(error, "not found");
-        assert!(
-            matches!(answer, ClientError::InstanceStillRunning { .. }),
-            "{answer}"
-        );
+    fn refusals_about_an_instance_become_errors_of_the_client() {
+        let instance = || "i".to_owned();
+        let missing = answered(Refusal::InstanceNotFound {
+            instance: instance(),
+        });
+        assert!(matches!(missing, ClientError::InstanceNotFound { .. }));
+        let execution = answered(Refusal::ExecutionNotFound {
+            instance: instance(),
+            execution_id: 3,
+        });
+        assert!(matches!(execution, ClientError::InstanceNotFound { .. }));
+        let running = answered(Refusal::StillRunning {
+            instance: instance(),
+        });
+        assert!(matches!(running, ClientError::InstanceStillRunning { .. }));
+        let child = answered(Refusal::NotARoot {
+            instance: instance(),
+            parent: "p".to_owned(),
+        });
+        let is_child = matches!(child, ClientError::CannotDeleteSubOrchestration { .. });
+        assert!(is_child, "{child}");
+    }
+
+    #[test]
+    fn other_refusals_keep_their_code() {
+        let left = Refusal::ChildLeftBehind {
+            parent: "i".to_owned(),
+            child: "c".to_owned(),
+        };
+        let code = left.code();
+        assert_eq!(answered(left).code(), code);
+    }
+
+    #[test]
+    fn what_a_store_can_only_say_in_its_own_words_is_understood() {
+        let words = ProviderError::permanent("delete", "order-1 is still running");
+        let running = of_instance(words, "order-1");
+        assert!(matches!(running, ClientError::InstanceStillRunning { .. }));
     }
 }

@@ -194,7 +194,7 @@ impl<Reply: Payload> Ask<Reply> {
         // Sent again from time to time: the key makes that harmless, and an instance that was deleted and started again
         // meanwhile has not seen the request.
         loop {
-            let sent = client.deliver(instance.clone(), queue.clone(), data.clone(), false);
+            let sent = client.submit_message(instance.clone(), queue.clone(), data.clone(), false);
             match sent.await {
                 Ok(()) => {}
                 Err(SendError::Undelivered(undelivered)) => {

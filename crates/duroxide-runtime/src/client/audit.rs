@@ -23,7 +23,8 @@ impl<'a> Change<'a> {
         }
     }
 
-    pub(super) fn because(self, detail: &'a str) -> Self {
+    /// What more there is to say: a reason, a number, another id.
+    pub(super) fn with_detail(self, detail: &'a str) -> Self {
         Self { detail, ..self }
     }
 }
@@ -57,7 +58,7 @@ impl Client {
         tracing::info!(
             target: "duroxide::audit",
             verb = change.verb, instance_id = change.instance, actor = &*self.actor, detail = change.detail,
-            "an operator changed an instance"
+            "a client changed an instance"
         );
     }
 }

@@ -7,7 +7,7 @@ use duroxide_core::{
 use serde::Serialize;
 
 use super::audit::Change;
-use super::start::encode;
+use super::payload::encode;
 use super::{Client, ClientError};
 
 impl Client {
@@ -24,15 +24,13 @@ impl Client {
         data: impl Into<String>,
     ) -> Result<(), ClientError> {
         let (instance, name, data) = (instance.into(), event_name.into(), data.into());
-        self.check_payload("instance id", &instance)?;
-        self.check_payload("event name", &name)?;
-        self.check_payload("event data", &data)?;
-        self.put(WorkItem::ExternalRaised {
+        self.check_event(&instance, ("event name", &name), &data)?;
+        let signal = WorkItem::ExternalRaised {
             instance,
             name,
             data,
-        })
-        .await
+        };
+        self.enqueue(signal, None).await
     }
 
     /// Raises a positional signal only if a wait for it is recorded; returns whether it was raised. A sender that hears
@@ -82,20 +80,17 @@ impl Client {
         data: impl Into<String>,
     ) -> Result<(), ClientError> {
         let (instance, name, data) = (instance.into(), queue.into(), data.into());
-        self.check_payload("instance id", &instance)?;
-        self.check_payload("queue name", &name)?;
-        self.check_payload("event data", &data)?;
+        self.check_event(&instance, ("queue name", &name), &data)?;
         if is_engine_queue(&name) {
             let why = format!("the queue '{name}' is the engine's own");
             return Err(ClientError::invalid(why));
         }
-        let data = plain_message(data);
-        self.put(WorkItem::QueueMessage {
+        let message = WorkItem::QueueMessage {
             instance,
             name,
-            data,
-        })
-        .await
+            data: plain_message(data),
+        };
+        self.enqueue(message, None).await
     }
 
     /// Puts a typed message into a queue of an orchestration.
@@ -172,6 +167,18 @@ impl Client {
         self.send_cancel(instance.into(), reason).await
     }
 
+    /// Refuses an event before it is stored.
+    fn check_event(
+        &self,
+        instance: &str,
+        (what, name): (&str, &str),
+        data: &str,
+    ) -> Result<(), ClientError> {
+        self.check_payload("instance id", instance)?;
+        self.check_payload(what, name)?;
+        self.check_payload("event data", data)
+    }
+
     async fn send_cancel(&self, instance: String, reason: String) -> Result<(), ClientError> {
         self.check_payload("instance id", &instance)?;
         self.check_payload("cancel reason", &reason)?;
@@ -179,10 +186,10 @@ impl Client {
             instance: instance.clone(),
             reason: reason.clone(),
         };
-        self.put(item).await?;
+        self.enqueue(item, None).await?;
         let change = match termination_reason(&reason) {
-            Some(reason) => Change::of("terminate", &instance).because(reason),
-            None => Change::of("cancel", &instance).because(&reason),
+            Some(reason) => Change::of("terminate", &instance).with_detail(reason),
+            None => Change::of("cancel", &instance).with_detail(&reason),
         };
         self.audit(change);
         Ok(())

@@ -2,24 +2,12 @@
 
 use duroxide_core::codec;
 use duroxide_core::provider::ScheduledActivityIdentifier;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::start::encode;
 use super::{Client, ClientError};
+use crate::leases::Heartbeats;
 
 impl Client {
-    /// The text of a value, if it may be stored.
-    pub(crate) fn encoded<T: Serialize + ?Sized>(
-        &self,
-        value: &T,
-        what: &str,
-    ) -> Result<String, ClientError> {
-        let text = encode(value)?;
-        self.check_payload(what, &text)?;
-        Ok(text)
-    }
-
     /// What a call of an activity said last with [`heartbeat`](crate::ActivityContext::heartbeat), whether it still
     /// runs or not. `activity_id` is the scheduling event of its first attempt.
     ///
@@ -50,5 +38,10 @@ impl Client {
         codec::decode(&text).map(Some).map_err(|error| {
             ClientError::invalid(format!("the last heartbeat does not decode: {error}"))
         })
+    }
+
+    /// Whether the activity of these heartbeats still has its lease.
+    pub(crate) async fn confirm(&self, heartbeats: &Heartbeats) -> Result<(), ClientError> {
+        Ok(heartbeats.confirm(self.store.as_ref()).await?)
     }
 }

@@ -84,7 +84,7 @@ impl Client {
         match self.admin()?.change_labels(instance, changes).await? {
             Some(Labelling::Done(labels)) => {
                 let words: Vec<String> = changes.iter().map(in_words).collect();
-                self.audit(Change::of("label", instance).because(&words.join(", ")));
+                self.audit(Change::of("label", instance).with_detail(&words.join(", ")));
                 Ok(labels)
             }
             Some(Labelling::NoSuchInstance) => Err(ClientError::InstanceNotFound {

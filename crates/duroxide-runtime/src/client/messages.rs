@@ -5,10 +5,10 @@ use std::future::IntoFuture;
 use std::pin::Pin;
 
 use duroxide_core::provider::{
-    MessageRule, OutcomeStatus, ProviderError, Standing, Submission, Submitted,
+    IdState, MessageRule, OutcomeStatus, ProviderError, Submission, Submitted,
 };
 use duroxide_core::{
-    RESERVED_QUEUE_PREFIX, Undelivered, WorkItem, keyed_message, plain_message, unfit_key,
+    Undelivered, WorkItem, check_queue_name, keyed_message, plain_message, unfit_key,
 };
 use serde::Serialize;
 
@@ -135,15 +135,9 @@ impl Sending {
         self
     }
 
-    async fn store(self) -> Result<(), SendError> {
+    async fn send(self) -> Result<(), SendError> {
         let message = self.message?;
-        if self.queue.starts_with(RESERVED_QUEUE_PREFIX) {
-            let why = format!(
-                "queue '{}' uses the reserved prefix '{RESERVED_QUEUE_PREFIX}'",
-                self.queue
-            );
-            return Err(Undelivered::Refused { why }.into());
-        }
+        check_queue_name(&self.queue).map_err(|why| Undelivered::Refused { why })?;
         let data = match &self.key {
             Some(key) => match unfit_key(key) {
                 Some(why) => return Err(Undelivered::Refused { why }.into()),
@@ -152,14 +146,14 @@ impl Sending {
             None => plain_message(message),
         };
         self.client
-            .deliver(self.instance, self.queue, data, self.early)
+            .submit_message(self.instance, self.queue, data, self.early)
             .await
     }
 }
 
 impl Client {
     /// Stores a message for an instance that can take it.
-    pub(super) async fn deliver(
+    pub(super) async fn submit_message(
         &self,
         instance: String,
         name: String,
@@ -180,7 +174,7 @@ impl Client {
         };
         let submission = Submission::messages(instance.clone(), rule, vec![message]);
         match self.store.submit(submission).await? {
-            Submitted::Refused(Standing::Unknown) => Err(Undelivered::NotFound { instance }.into()),
+            Submitted::Refused(IdState::Unknown) => Err(Undelivered::NotFound { instance }.into()),
             Submitted::Refused(_) => Err(Undelivered::Ended { instance }.into()),
             _ => Ok(()),
         }
@@ -192,7 +186,7 @@ impl IntoFuture for Sending {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.store())
+        Box::pin(self.send())
     }
 }
 

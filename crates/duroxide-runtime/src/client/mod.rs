@@ -1,10 +1,17 @@
 //! What programs call from outside an orchestration. Talks to the store and to nothing else.
+//!
+//! Starting: `start.rs` (the published calls), `start_typed.rs` (by definition), `restart.rs`, `retry.rs`. Sending:
+//! `events.rs` (the published signals, queue messages and requests to cancel), `messages.rs` (with an answer to the
+//! sender), `ask.rs` (request and reply); `payload.rs` says what may be sent. Waiting and reading: `handle.rs`,
+//! `wait.rs`, `changes.rs`, `kv.rs`, `heartbeats.rs`, `explain/`. For operators: `query.rs`, `admin.rs`, `labels.rs`,
+//! `pause.rs`, `dead_letters.rs`, `nodes.rs`, `retention.rs`; `audit.rs` logs what they change.
 
 mod admin;
-mod again;
+mod apply;
 mod ask;
 mod audit;
 mod changes;
+mod dead_letters;
 mod error;
 mod events;
 mod explain;
@@ -15,7 +22,9 @@ mod labels;
 mod messages;
 mod nodes;
 mod pause;
+mod payload;
 mod query;
+mod restart;
 mod retention;
 mod retry;
 mod start;
@@ -24,17 +33,20 @@ mod wait;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use duroxide_core::WorkItem;
 use duroxide_core::limits::DEFAULT_PAYLOAD_BYTES_MAX;
 use duroxide_core::provider::Provider;
 
+pub use apply::{Applied, Applying, Progress, Verb};
 pub use ask::{Ask, AskError};
 pub use changes::Changes;
 pub use error::ClientError;
-pub use explain::{ActivityPlace, Explanation, Finding, Standing, Wait};
+pub use explain::{ActivityPlace, Explanation, FailedBefore, Finding, Standing, Wait};
 pub use handle::{Handle, ResultError};
 pub use messages::{SendError, Sending};
+pub use start::NewStart;
 pub use start_typed::{IfExists, Start};
 
 pub use duroxide_core::limits::MAX_INSTANCE_ID_BYTES;
@@ -84,20 +96,9 @@ impl Client {
         self
     }
 
-    async fn put(&self, item: WorkItem) -> Result<(), ClientError> {
-        Ok(self.store.enqueue_for_orchestrator(item, None).await?)
-    }
-
-    /// Refuses a payload before anything is stored.
-    fn check_payload(&self, what: &str, payload: &str) -> Result<(), ClientError> {
-        if payload.len() > self.payload_bytes_max {
-            return Err(ClientError::invalid(format!(
-                "{what} size ({} bytes) exceeds limit ({} bytes)",
-                payload.len(),
-                self.payload_bytes_max
-            )));
-        }
-        Ok(())
+    /// Puts a message on the queue of its instance, to be seen after a delay if there is one.
+    async fn enqueue(&self, item: WorkItem, delay: Option<Duration>) -> Result<(), ClientError> {
+        Ok(self.store.enqueue_for_orchestrator(item, delay).await?)
     }
 }
 

@@ -35,12 +35,26 @@ impl Client {
         &self,
         policy: &RetentionPolicy,
     ) -> Result<RetentionReport, ClientError> {
+        self.apply_retention_with(policy, |_| {}).await
+    }
+
+    /// As [`apply_retention`](Self::apply_retention), and tells after each step what went so far.
+    ///
+    /// # Errors
+    ///
+    /// As [`apply_retention`](Self::apply_retention).
+    pub async fn apply_retention_with(
+        &self,
+        policy: &RetentionPolicy,
+        tell: impl FnMut(RetentionReport),
+    ) -> Result<RetentionReport, ClientError> {
         let now_ms = self.time_of_retention(policy).await?;
-        let done = self.sweep(Sweep::new(policy.clone(), now_ms)).await?;
+        let sweep = Sweep::new(policy.clone(), now_ms);
+        let done = self.sweep(sweep, tell).await?;
         if done != RetentionReport::default() {
             let (instances, executions) = (done.instances, done.executions);
             let detail = format!("{instances} instances, {executions} executions");
-            self.audit(Change::of("retention", "").because(&detail));
+            self.audit(Change::of("retention", "").with_detail(&detail));
         }
         Ok(done)
     }
@@ -55,7 +69,8 @@ impl Client {
         policy: &RetentionPolicy,
     ) -> Result<RetentionReport, ClientError> {
         let now_ms = self.time_of_retention(policy).await?;
-        self.sweep(Sweep::preview(policy.clone(), now_ms)).await
+        let sweep = Sweep::preview(policy.clone(), now_ms);
+        self.sweep(sweep, |_| {}).await
     }
 
     async fn time_of_retention(&self, policy: &RetentionPolicy) -> Result<u64, ClientError> {
@@ -64,11 +79,16 @@ impl Client {
         Ok(of_store.unwrap_or_else(|| SystemClock.now_ms()))
     }
 
-    async fn sweep(&self, mut sweep: Sweep) -> Result<RetentionReport, ClientError> {
+    async fn sweep(
+        &self,
+        mut sweep: Sweep,
+        mut tell: impl FnMut(RetentionReport),
+    ) -> Result<RetentionReport, ClientError> {
         let admin = self.admin()?;
         let mut total = RetentionReport::default();
         while let Some(done) = sweep.step(admin).await? {
             total.add(done);
+            tell(total);
         }
         Ok(total)
     }

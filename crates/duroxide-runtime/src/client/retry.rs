@@ -61,12 +61,12 @@ impl Client {
             from_event_id: Some(rewind.from_event_id),
             failure: rewind.failure,
         };
-        self.put(request.to(instance)).await?;
+        self.enqueue(request.to(instance), None).await?;
         let detail = format!(
             "execution {}, from event {}",
             rewind.failed_execution_id, rewind.from_event_id
         );
-        self.audit(Change::of("retry", instance).because(&detail));
+        self.audit(Change::of("retry", instance).with_detail(&detail));
         Ok(rewind)
     }
 

@@ -5,10 +5,11 @@ use std::time::Duration;
 use duroxide_core::provider::{StartRule, Submission, Submitted};
 use duroxide_core::{
     INITIAL_EXECUTION_ID, Labels, SUB_ORCH_AUTO_PREFIX, StartExtras, WorkItem, check_instance_id,
-    check_labels, codec, labelled_input, uses_reserved_marker,
+    check_labels, labelled_input, uses_reserved_marker,
 };
 use serde::Serialize;
 
+use super::payload::encode;
 use super::{Client, ClientError};
 
 /// How often a start under a rule is given to a store that does not answer.
@@ -28,8 +29,8 @@ impl Client {
         orchestration: impl Into<String>,
         input: impl Into<String>,
     ) -> Result<(), ClientError> {
-        self.begin(instance.into(), orchestration.into(), None, input.into())
-            .await
+        let start = NewStart::new(instance, orchestration, input);
+        self.enqueue_start(start, None).await
     }
 
     /// Starts exactly this version.
@@ -44,9 +45,11 @@ impl Client {
         version: impl Into<String>,
         input: impl Into<String>,
     ) -> Result<(), ClientError> {
-        let version = Some(version.into());
-        self.begin(instance.into(), orchestration.into(), version, input.into())
-            .await
+        let start = NewStart {
+            version: Some(version.into()),
+            ..NewStart::new(instance, orchestration, input)
+        };
+        self.enqueue_start(start, None).await
     }
 
     /// Starts an orchestration with typed input.
@@ -61,8 +64,8 @@ impl Client {
         input: In,
     ) -> Result<(), ClientError> {
         let input = encode(&input)?;
-        self.begin(instance.into(), orchestration.into(), None, input)
-            .await
+        let start = NewStart::new(instance, orchestration, input);
+        self.enqueue_start(start, None).await
     }
 
     /// Starts exactly this version with typed input.
@@ -78,9 +81,11 @@ impl Client {
         input: In,
     ) -> Result<(), ClientError> {
         let input = encode(&input)?;
-        let version = Some(version.into());
-        self.begin(instance.into(), orchestration.into(), version, input)
-            .await
+        let start = NewStart {
+            version: Some(version.into()),
+            ..NewStart::new(instance, orchestration, input)
+        };
+        self.enqueue_start(start, None).await
     }
 
     /// Starts an orchestration, of exactly this version if there is one, with labels by which queries find it.
@@ -112,29 +117,28 @@ impl Client {
         labels: Labels,
     ) -> Result<(), ClientError> {
         let start = NewStart {
-            instance: instance.into(),
-            orchestration: orchestration.into(),
             version,
-            input: input.into(),
             labels,
-            extras: StartExtras::default(),
+            ..NewStart::new(instance, orchestration, input)
         };
-        self.begin_later(start, None).await
+        self.enqueue_start(start, None).await
     }
 
-    /// As [`start_orchestration_labelled`](Self::start_orchestration_labelled), with a memo, a time limit or a trace.
+    /// Starts an orchestration with whatever a start can have: a version, labels, a memo, a time limit, a trace.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # use duroxide::providers::sqlite::SqliteProvider;
     /// # use std::sync::Arc;
-    /// use duroxide::{Client, Labels, StartExtras};
+    /// use duroxide::client::NewStart;
+    /// use duroxide::{Client, StartExtras};
     /// use std::time::Duration;
     ///
     /// # let client = Client::new(Arc::new(SqliteProvider::new_in_memory().await?));
     /// let extras = StartExtras::default().with_timeout(Duration::from_secs(3600))?;
-    /// client.start_orchestration_with("order-7", "order", None, "3 apples", Labels::new(), extras).await?;
+    /// let start = NewStart { extras, ..NewStart::new("order-7", "order", "3 apples") };
+    /// client.start_orchestration_with(start).await?;
     /// # Ok(())
     /// # }
     /// ```
@@ -142,24 +146,8 @@ impl Client {
     /// # Errors
     ///
     /// As [`start_orchestration_labelled`](Self::start_orchestration_labelled).
-    pub async fn start_orchestration_with(
-        &self,
-        instance: impl Into<String>,
-        orchestration: impl Into<String>,
-        version: Option<String>,
-        input: impl Into<String>,
-        labels: Labels,
-        extras: StartExtras,
-    ) -> Result<(), ClientError> {
-        let start = NewStart {
-            instance: instance.into(),
-            orchestration: orchestration.into(),
-            version,
-            input: input.into(),
-            labels,
-            extras,
-        };
-        self.begin_later(start, None).await
+    pub async fn start_orchestration_with(&self, start: NewStart) -> Result<(), ClientError> {
+        self.enqueue_start(start, None).await
     }
 
     /// Starts an orchestration unless the store already knows the id, as an instance or as a start that is queued;
@@ -176,12 +164,8 @@ impl Client {
         input: impl Into<String>,
     ) -> Result<bool, ClientError> {
         let start = self.start_item(NewStart {
-            instance: instance.into(),
-            orchestration: orchestration.into(),
-            version: None,
-            input: input.into(),
-            labels: Labels::new(),
             extras: asked_once(StartExtras::default()),
+            ..NewStart::new(instance, orchestration, input)
         })?;
         let submission = Submission::start(start, None, StartRule::MustBeNew, Vec::new());
         Ok(self.submit(submission).await? == Submitted::Started)
@@ -204,32 +188,14 @@ impl Client {
         }
     }
 
-    async fn begin(
-        &self,
-        instance: String,
-        orchestration: String,
-        version: Option<String>,
-        input: String,
-    ) -> Result<(), ClientError> {
-        let start = NewStart {
-            instance,
-            orchestration,
-            version,
-            input,
-            labels: Labels::new(),
-            extras: StartExtras::default(),
-        };
-        self.begin_later(start, None).await
-    }
-
     /// Puts a start on the queue, to be seen after a delay if there is one.
-    pub(super) async fn begin_later(
+    pub(super) async fn enqueue_start(
         &self,
         start: NewStart,
         delay: Option<Duration>,
     ) -> Result<(), ClientError> {
         let start = self.start_item(start)?;
-        Ok(self.store.enqueue_for_orchestrator(start, delay).await?)
+        self.enqueue(start, delay).await
     }
 
     /// The start as it is stored, if it can be.
@@ -267,15 +233,40 @@ pub(super) fn asked_once(mut extras: StartExtras) -> StartExtras {
     extras
 }
 
-/// A start that is to be sent.
-#[derive(Debug)]
-pub(super) struct NewStart {
-    pub(super) instance: String,
-    pub(super) orchestration: String,
-    pub(super) version: Option<String>,
-    pub(super) input: String,
-    pub(super) labels: Labels,
-    pub(super) extras: StartExtras,
+/// A start that is to be sent; see [`Client::start_orchestration_with`].
+#[derive(Debug, Clone)]
+pub struct NewStart {
+    /// Id of the instance.
+    pub instance: String,
+    /// Name of its handler.
+    pub orchestration: String,
+    /// Version of the handler; `None` for the one that the node's policy chooses.
+    pub version: Option<String>,
+    /// Input, as the handler is given it.
+    pub input: String,
+    /// Labels by which people find the instance.
+    pub labels: Labels,
+    /// Memo, time limit, trace and request id.
+    pub extras: StartExtras,
+}
+
+impl NewStart {
+    /// A start without a version, labels and extras.
+    #[must_use]
+    pub fn new(
+        instance: impl Into<String>,
+        orchestration: impl Into<String>,
+        input: impl Into<String>,
+    ) -> Self {
+        Self {
+            instance: instance.into(),
+            orchestration: orchestration.into(),
+            version: None,
+            input: input.into(),
+            labels: Labels::new(),
+            extras: StartExtras::default(),
+        }
+    }
 }
 
 fn check_id(instance: &str) -> Result<(), ClientError> {
@@ -286,8 +277,4 @@ fn check_id(instance: &str) -> Result<(), ClientError> {
         )));
     }
     Ok(())
-}
-
-pub(super) fn encode<T: Serialize + ?Sized>(value: &T) -> Result<String, ClientError> {
-    codec::encode(value).map_err(|e| ClientError::invalid(format!("encode: {e}")))
 }

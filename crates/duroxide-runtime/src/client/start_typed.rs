@@ -5,10 +5,10 @@ use std::future::IntoFuture;
 use std::pin::Pin;
 use std::time::Duration;
 
-use duroxide_core::provider::{Standing, StartRule, Submission, Submitted};
+use duroxide_core::provider::{IdState, StartRule, Submission, Submitted};
 use duroxide_core::{
-    Arguments, Labels, Orchestration, RESERVED_QUEUE_PREFIX, StartExtras, ToOrchestration,
-    TraceContext, Undelivered, WorkItem, keyed_message, plain_message, unfit_key,
+    Arguments, Labels, Orchestration, StartExtras, ToOrchestration, TraceContext, Undelivered,
+    WorkItem, check_queue_name, keyed_message, plain_message, unfit_key,
 };
 use serde::Serialize;
 
@@ -63,7 +63,7 @@ impl Client {
 
 impl Client {
     /// Stores a start with its messages, as the caller chose.
-    async fn begin_by(
+    async fn submit_start(
         &self,
         mut start: NewStart,
         delay: Option<Duration>,
@@ -72,7 +72,7 @@ impl Client {
     ) -> Result<(), ClientError> {
         if choice == IfExists::Use && messages.is_empty() {
             // The first turn ignores a start of an instance that exists.
-            return self.begin_later(start, delay).await;
+            return self.enqueue_start(start, delay).await;
         }
         let id = start.instance.clone();
         let has_messages = !messages.is_empty();
@@ -85,7 +85,7 @@ impl Client {
                 self.audit(Change::of("replace", &id));
                 Ok(())
             }
-            Submitted::Refused(Standing::Ended) if choice == IfExists::Use && has_messages => {
+            Submitted::Refused(IdState::Ended) if choice == IfExists::Use && has_messages => {
                 let ended = Undelivered::Ended { instance: id };
                 Err(ClientError::invalid(ended.to_string()))
             }
@@ -108,11 +108,11 @@ impl IfExists {
     }
 }
 
-fn refusal(id: &str, found: Standing) -> String {
+fn refusal(id: &str, found: IdState) -> String {
     let state = match found {
-        Standing::Ended => "has ended",
-        Standing::Starting => "is about to start",
-        Standing::Unfinished => {
+        IdState::Ended => "has ended",
+        IdState::Starting => "is about to start",
+        IdState::Unfinished => {
             "has ended, and cannot be replaced while its parent is there or something that it started runs"
         }
         _ => "runs",
@@ -311,17 +311,13 @@ impl<O: Orchestration> Start<O> {
     }
 
     fn with_message(mut self, queue: String, data: Result<String, ClientError>) -> Self {
-        let reserved = queue.starts_with(RESERVED_QUEUE_PREFIX);
-        self.messages.push(match (reserved, data) {
-            (true, _) => Err(ClientError::invalid(format!(
-                "queue '{queue}' uses the reserved prefix '{RESERVED_QUEUE_PREFIX}'"
-            ))),
-            (false, data) => data.map(|data| (queue, data)),
-        });
+        let checked = check_queue_name(&queue).map_err(ClientError::invalid);
+        let message = checked.and(data).map(|data| (queue, data));
+        self.messages.push(message);
         self
     }
 
-    async fn store(self) -> Result<Handle<O>, ClientError> {
+    async fn send(self) -> Result<Handle<O>, ClientError> {
         let input = self
             .input
             .map_err(|e| ClientError::invalid(format!("encode: {e}")))?;
@@ -345,7 +341,7 @@ impl<O: Orchestration> Start<O> {
         });
         let client = &self.client;
         client
-            .begin_by(start, self.delay, self.if_exists, messages.collect())
+            .submit_start(start, self.delay, self.if_exists, messages.collect())
             .await?;
         Ok(Handle::new(self.client, self.orchestration, id))
     }
@@ -356,7 +352,7 @@ impl<O: Orchestration> IntoFuture for Start<O> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.store())
+        Box::pin(self.send())
     }
 }
 

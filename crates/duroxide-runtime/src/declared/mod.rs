@@ -37,7 +37,7 @@ pub struct Declared {
     pub version: Option<String>,
     /// Input, output and error, as the code names them, without modules.
     pub types: String,
-    /// Of an orchestration; see [`Orchestration::fingerprint`].
+    /// Fingerprint of an orchestration; see [`Orchestration::fingerprint`].
     pub fingerprint: Option<u64>,
     stored: Stored,
 }

@@ -14,6 +14,20 @@ const OVERDUE: Duration = Duration::from_secs(5);
 /// And forgotten after this time, so that reports do not pile up in a program that never lists them.
 const FORGOTTEN: Duration = Duration::from_secs(600);
 
+/// How many bytes of a report a store keeps.
+const REPORT_BYTES_MAX: usize = 4_000;
+
+/// Cuts a report to what a store keeps of it.
+pub(crate) fn shorten(blocked: &mut BlockedInstance) {
+    let report = &mut blocked.report;
+    if report.len() > REPORT_BYTES_MAX {
+        let is_short = |end: &usize| *end <= REPORT_BYTES_MAX;
+        let ends = report.char_indices().map(|(at, _)| at);
+        let end = ends.take_while(is_short).last().unwrap_or(0);
+        report.truncate(end);
+    }
+}
+
 /// Why an instance is blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockCause {
@@ -74,14 +88,15 @@ impl BlockedInstances {
         self.entries().remove(instance);
     }
 
-    /// Remembers a report, whose number of tries is counted here; returns how long the instance rests.
+    /// Remembers a report, whose number of tries is counted here; returns how long the instance rests, and the report
+    /// with that number.
     pub(crate) fn insert(
         &self,
         mut blocked: BlockedInstance,
         incarnation: Option<Incarnation>,
         cause: BlockCause,
         backoff: &UnregisteredBackoffConfig,
-    ) -> Duration {
+    ) -> (Duration, BlockedInstance) {
         let mut entries = self.entries();
         let before = entries
             .get(&blocked.instance_id)
@@ -95,8 +110,8 @@ impl BlockedInstances {
             instance: blocked.clone(),
             retry_at: Instant::now() + delay,
         };
-        entries.insert(blocked.instance_id, entry);
-        delay
+        entries.insert(blocked.instance_id.clone(), entry);
+        (delay, blocked)
     }
 }
 
@@ -129,7 +144,7 @@ mod tests {
         }
         assert!(all.by_this_code("i", first, 1).is_some());
         assert!(all.by_this_code("i", second, 1).is_none());
-        let rest = all.insert(blocked("i"), second, BlockCause::MayPass, &backoff);
+        let (rest, _) = all.insert(blocked("i"), second, BlockCause::MayPass, &backoff);
         assert_eq!(
             rest, backoff.base_delay,
             "the later life begins to count anew"

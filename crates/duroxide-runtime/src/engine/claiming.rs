@@ -61,6 +61,9 @@ pub(crate) async fn until_stopped(source: &impl Claiming) {
                 true
             }
             Err(error) => {
+                if error.is_retryable() {
+                    engine.excuses.add_lost_claim();
+                }
                 errors = if error.is_retryable() { errors + 1 } else { 0 };
                 drop(first);
                 if is_closed {

@@ -1,17 +1,29 @@
 //! Activities that this node has claimed. In: each with its lease. Out: a notice to those whose result is no longer
-//! wanted.
+//! wanted, and what this node tells operators that it holds.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use duroxide_core::provider::{Incarnation, ScheduledActivityIdentifier};
+use duroxide_core::provider::{HeldActivity, Incarnation, ScheduledActivityIdentifier};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// An activity of one life of an instance: a later life numbers its activities alike.
 type Key = (String, Option<Incarnation>, u64, u64);
 
+/// One claim of an activity.
+pub(crate) struct Claim<'a> {
+    pub(crate) activity: ScheduledActivityIdentifier,
+    pub(crate) incarnation: Option<Incarnation>,
+    pub(crate) attempt: u32,
+    /// When it was claimed, in milliseconds since the Unix epoch.
+    pub(crate) since_ms: u64,
+    pub(crate) lock_token: &'a str,
+}
+
 struct Running {
+    attempt: u32,
+    since_ms: u64,
     lock_token: String,
     cancelled: CancellationToken,
 }
@@ -54,11 +66,16 @@ impl RunningActivities {
 
     pub(crate) fn register(
         self: &Arc<Self>,
-        activity: ScheduledActivityIdentifier,
-        incarnation: Option<Incarnation>,
-        lock_token: &str,
+        claim: Claim<'_>,
         cancelled: CancellationToken,
     ) -> Registered {
+        let Claim {
+            activity,
+            incarnation,
+            attempt,
+            since_ms,
+            lock_token,
+        } = claim;
         let key = (
             activity.instance,
             incarnation,
@@ -72,6 +89,8 @@ impl RunningActivities {
         let earlier = running.insert(
             key.clone(),
             Running {
+                attempt,
+                since_ms,
                 lock_token: lock_token.to_owned(),
                 cancelled,
             },
@@ -116,6 +135,29 @@ impl RunningActivities {
             .collect()
     }
 
+    /// So many of those that are not cancelled, those held longest first.
+    pub(crate) fn held(&self, most: usize) -> Vec<HeldActivity> {
+        let running = self.running();
+        let mut held: Vec<_> = running
+            .iter()
+            .filter(|(_, running)| !running.cancelled.is_cancelled())
+            .collect();
+        held.sort_unstable_by_key(|(key, running)| {
+            let (instance, _, execution_id, activity_id) = key;
+            (running.since_ms, instance, *execution_id, *activity_id)
+        });
+        held.truncate(most);
+        let one = |((instance, _, execution_id, activity_id), running): (&Key, &Running)| {
+            let activity = ScheduledActivityIdentifier {
+                instance: instance.clone(),
+                execution_id: *execution_id,
+                activity_id: *activity_id,
+            };
+            HeldActivity::new(activity, running.attempt, running.since_ms)
+        };
+        held.into_iter().map(one).collect()
+    }
+
     /// Cancels in the order of instances and activities: a simulation runs the same whatever the order of a map.
     pub(crate) fn cancel_lost(&self, lost: &[String]) {
         let running = self.running();
@@ -145,5 +187,44 @@ impl Drop for Registered {
         {
             running.remove(&self.key);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(instance: &str, since_ms: u64) -> Claim<'_> {
+        Claim {
+            activity: ScheduledActivityIdentifier {
+                instance: instance.to_owned(),
+                execution_id: 1,
+                activity_id: 2,
+            },
+            incarnation: None,
+            attempt: 3,
+            since_ms,
+            lock_token: instance,
+        }
+    }
+
+    #[test]
+    fn those_held_longest_are_listed_and_what_is_cancelled_or_done_is_not() {
+        let running = Arc::new(RunningActivities::default());
+        let cancelled = CancellationToken::new();
+        let _young = running.register(claim("young", 30), CancellationToken::new());
+        let _old = running.register(claim("old", 10), CancellationToken::new());
+        let _middle = running.register(claim("middle", 20), CancellationToken::new());
+        let _unwanted = running.register(claim("unwanted", 1), cancelled.clone());
+        let done = running.register(claim("done", 2), CancellationToken::new());
+        cancelled.cancel();
+        drop(done);
+        let held = running.held(2);
+        let since: Vec<_> = held
+            .iter()
+            .map(|one| (one.instance_id.as_str(), one.since_ms))
+            .collect();
+        assert_eq!(since, [("old", 10), ("middle", 20)]);
+        assert_eq!(held[0].attempt, 3);
     }
 }

@@ -6,7 +6,6 @@
 //! orchestration here.
 
 use std::collections::HashMap;
-use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -96,9 +95,10 @@ pub(crate) struct OpenTurn {
 impl StickyCache {
     pub(crate) fn new(limits: StickyLimits, metrics: Arc<MetricsProvider>) -> Self {
         Self {
-            shelf: NonZeroUsize::new(limits.instances_max).map(|max| {
+            shelf: (limits.instances_max > 0).then(|| {
                 Mutex::new(Shelf {
-                    idle: LruCache::new(max),
+                    // `keep` keeps to the limit; a cache that knew it would reserve room for as many at once.
+                    idle: LruCache::unbounded(),
                     bytes: 0,
                     open: HashMap::new(),
                     next: 0,
@@ -214,7 +214,7 @@ impl StickyCache {
             shelf.bytes -= out.kept.bytes;
             evicted.push(out.kept);
         }
-        while shelf.bytes > self.limits.bytes_max {
+        while shelf.bytes > self.limits.bytes_max || shelf.idle.len() > self.limits.instances_max {
             evicted.extend(shelf.pop_oldest());
         }
         drop(shelf);
@@ -316,6 +316,21 @@ mod tests {
         let (turn, _) = cache.open("huge");
         turn.keep(kept("huge", 101));
         assert!(cache.cached("huge").is_none() && cache.cached("c").is_some());
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_by_its_number_and_room_is_not_reserved() {
+        let two = cache(2, 1_000);
+        for instance in ["a", "b", "c"] {
+            let (turn, _) = two.open(instance);
+            turn.keep(kept(instance, 1));
+        }
+        assert!(two.cached("a").is_none());
+        assert!(two.cached("b").is_some() && two.cached("c").is_some());
+        let all = cache(usize::MAX, 1_000);
+        let (turn, _) = all.open("a");
+        turn.keep(kept("a", 1));
+        assert!(all.cached("a").is_some());
     }
 
     #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use async_task::Runnable;
 
 use super::queue::Drainer;
-use super::{Lane, Shared, Task};
+use super::{Shared, Task, TaskKind};
 
 /// How long a drainer looks out for more before it goes home: about as long as a store takes for one step. Waking a
 /// thread that sleeps costs as much, on virtual machines more.
@@ -36,12 +36,12 @@ pub(super) fn drain(shared: &Arc<Shared>, me: &Arc<Drainer>) {
 
 /// Polls a task once.
 fn poll(shared: &Shared, task: Runnable<Task>) {
-    match task.metadata().lane {
-        Lane::Engine => {
+    match task.metadata().kind {
+        TaskKind::Dispatch | TaskKind::Engine => {
             task.run();
         }
         // This is the async runtime's way to poll with its cooperative budget.
-        Lane::Work => shared.host.block_on(async {
+        TaskKind::Work => shared.host.block_on(async {
             task.run();
         }),
     }

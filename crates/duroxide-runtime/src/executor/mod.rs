@@ -16,8 +16,8 @@
 mod contained;
 mod drainer;
 mod given;
-mod listener;
 mod queue;
+mod subscriber;
 mod supervisor;
 mod task;
 #[cfg(test)]
@@ -42,7 +42,7 @@ use given::Given;
 pub use given::Poller;
 use queue::Queue;
 use supervisor::Supervisor;
-pub(crate) use task::{Forfeit, Lane, Task};
+pub(crate) use task::{Forfeit, Task, TaskKind};
 use threads::Threads;
 use timekeeper::Timekeeper;
 
@@ -65,8 +65,8 @@ pub(crate) struct Shared {
     is_closing: AtomicBool,
     tasks: TaskTracker,
     abort: CancellationToken,
-    /// Where log lines go, if the threads must be told.
-    listener: Option<Dispatch>,
+    /// The subscriber to set around each poll, if the threads lack it.
+    subscriber: Option<Dispatch>,
 }
 
 impl Executor {
@@ -110,7 +110,7 @@ impl Executor {
             is_closing: AtomicBool::new(false),
             tasks,
             abort,
-            listener: listener::of_this_thread(),
+            subscriber: subscriber::of_this_thread(),
         });
         // What it says about code that does not return goes where the starting thread's log lines go.
         let supervisor = Supervisor::new(Arc::clone(&shared))
@@ -205,14 +205,14 @@ impl Executor {
         // On the heap before anything wraps it: the future of a turn has many kilobytes, and every wrapper would move
         // them.
         let future = Box::pin(future);
-        let listener = match self {
-            Self::Own(shared) => shared.listener.clone(),
-            Self::Given(_) => listener::of_the_caller(),
+        let subscriber = match self {
+            Self::Own(shared) => shared.subscriber.clone(),
+            Self::Given(_) => subscriber::of_the_caller(),
         };
-        match listener {
+        match subscriber {
             None => self.spawn_contained(task, Contained::new(future)),
-            Some(listener) => {
-                let future = future.with_subscriber(listener);
+            Some(subscriber) => {
+                let future = future.with_subscriber(subscriber);
                 self.spawn_contained(task, Contained::new(Box::pin(future)));
             }
         }

@@ -9,13 +9,15 @@ use std::time::{Duration, Instant};
 use async_task::Runnable;
 use duroxide_core::provider::Incarnation;
 
-use super::{Lane, Task};
+use super::{Task, TaskKind};
 
 /// A task that is polled longer than this has its drainer to itself.
 pub(super) const STUCK: Duration = Duration::from_millis(10);
 /// Turns wait this long behind activities. Quick activities in front of a turn are a gain: it takes their completions
 /// with it.
 const TURN_PATIENCE: Duration = Duration::from_millis(2);
+/// The answer to a claim waits this long behind anything: its leases run already, and are not renewed yet.
+const CLAIM_PATIENCE: Duration = Duration::from_millis(2);
 /// Activities let turns overtake them for this long.
 const WORK_PATIENCE: Duration = Duration::from_millis(50);
 /// This many waiting tasks call for another drainer at once. A few are quicker done than a thread is woken.
@@ -127,6 +129,7 @@ impl Waiter {
 
 /// What waits to be polled, and who polls.
 pub(super) struct Queue {
+    dispatch: VecDeque<Waiter>,
     engine: VecDeque<Waiter>,
     work: VecDeque<Waiter>,
     next: u64,
@@ -144,6 +147,7 @@ impl Default for Queue {
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         Self {
+            dispatch: VecDeque::new(),
             engine: VecDeque::new(),
             work: VecDeque::new(),
             next: 0,
@@ -158,7 +162,7 @@ impl Default for Queue {
 
 impl Queue {
     pub(super) fn len(&self) -> usize {
-        self.engine.len() + self.work.len()
+        self.dispatch.len() + self.engine.len() + self.work.len()
     }
 
     /// Nothing is handed out any more; what comes is kept to be dropped.
@@ -176,11 +180,12 @@ impl Queue {
     }
 
     pub(super) fn push(&mut self, task: Runnable<Task>, now: Instant) {
-        let lane = match task.metadata().lane {
-            Lane::Engine => &mut self.engine,
-            Lane::Work => &mut self.work,
+        let waiting = match task.metadata().kind {
+            TaskKind::Dispatch => &mut self.dispatch,
+            TaskKind::Engine => &mut self.engine,
+            TaskKind::Work => &mut self.work,
         };
-        lane.push_back(Waiter {
+        waiting.push_back(Waiter {
             task,
             number: self.next,
             since: now,
@@ -188,11 +193,22 @@ impl Queue {
         self.next += 1;
     }
 
-    /// The task that came first; but turns that have waited for long go before activities, unless these have waited
-    /// much longer: turns that never end must not starve them.
+    /// The task that came first; but a dispatcher that has waited goes before everything, and turns that have waited
+    /// for long go before activities, unless these have waited much longer: turns that never end must not starve them.
     pub(super) fn pop(&mut self, now: Instant) -> Option<Runnable<Task>> {
         if self.closed {
             return None;
+        }
+        let others = [&self.engine, &self.work];
+        let dispatch_first = self.dispatch.front().is_some_and(|dispatch| {
+            let is_oldest = |other: &&VecDeque<Waiter>| {
+                let front = other.front();
+                front.is_none_or(|waiter| dispatch.number < waiter.number)
+            };
+            dispatch.waited(now) > CLAIM_PATIENCE || others.iter().all(is_oldest)
+        });
+        if dispatch_first {
+            return self.dispatch.pop_front().map(|waiter| waiter.task);
         }
         let engine_first = match (self.engine.front(), self.work.front()) {
             (Some(engine), Some(work)) => {
@@ -202,12 +218,12 @@ impl Queue {
             }
             (engine, _) => engine.is_some(),
         };
-        let lane = if engine_first {
+        let waiting = if engine_first {
             &mut self.engine
         } else {
             &mut self.work
         };
-        lane.pop_front().map(|waiter| waiter.task)
+        waiting.pop_front().map(|waiter| waiter.task)
     }
 
     /// Whether a task that has just come needs a drainer that is not there yet.
@@ -279,7 +295,12 @@ impl Queue {
 
     /// What waits in a closed queue, to be dropped; once nothing does, the queue is sealed.
     pub(super) fn take_left(&mut self) -> Vec<Runnable<Task>> {
-        let left: Vec<_> = self.engine.drain(..).chain(self.work.drain(..)).collect();
+        let left: Vec<_> = self
+            .dispatch
+            .drain(..)
+            .chain(self.engine.drain(..))
+            .chain(self.work.drain(..))
+            .collect();
         self.sealed = left.is_empty();
         left.into_iter().map(|waiter| waiter.task).collect()
     }
@@ -290,8 +311,8 @@ mod tests {
     use super::*;
 
     /// A task that says which one it is.
-    fn task(lane: Lane) -> Runnable<Task> {
-        let metadata = Task::of(lane, "a task", "of a test".into());
+    fn task(kind: TaskKind) -> Runnable<Task> {
+        let metadata = Task::of(kind, "a task", "of a test".into());
         let (task, handle) = async_task::Builder::new()
             .metadata(metadata)
             .spawn(|_| std::future::pending::<()>(), |_| {});
@@ -299,32 +320,45 @@ mod tests {
         task
     }
 
-    fn popped(queue: &mut Queue, now: Instant) -> Option<Lane> {
-        queue.pop(now).map(|task| task.metadata().lane)
+    fn popped(queue: &mut Queue, now: Instant) -> Option<TaskKind> {
+        queue.pop(now).map(|task| task.metadata().kind)
     }
 
     #[test]
     fn a_turn_that_has_waited_goes_before_activities_and_a_fresh_one_does_not() {
         let (mut queue, now) = (Queue::default(), Instant::now());
-        queue.push(task(Lane::Work), now);
-        queue.push(task(Lane::Work), now);
-        queue.push(task(Lane::Engine), now);
-        assert_eq!(popped(&mut queue, now), Some(Lane::Work));
+        queue.push(task(TaskKind::Work), now);
+        queue.push(task(TaskKind::Work), now);
+        queue.push(task(TaskKind::Engine), now);
+        assert_eq!(popped(&mut queue, now), Some(TaskKind::Work));
         let later = now + 2 * TURN_PATIENCE;
-        assert_eq!(popped(&mut queue, later), Some(Lane::Engine));
-        assert_eq!(popped(&mut queue, later), Some(Lane::Work));
+        assert_eq!(popped(&mut queue, later), Some(TaskKind::Engine));
+        assert_eq!(popped(&mut queue, later), Some(TaskKind::Work));
         assert_eq!(popped(&mut queue, later), None);
+    }
+
+    #[test]
+    fn the_answer_to_a_claim_waits_for_no_activity_however_long_that_has_waited() {
+        let (mut queue, now) = (Queue::default(), Instant::now());
+        queue.push(task(TaskKind::Work), now);
+        queue.push(task(TaskKind::Engine), now);
+        let later = now + 2 * WORK_PATIENCE;
+        queue.push(task(TaskKind::Dispatch), later);
+        let later = later + 2 * CLAIM_PATIENCE;
+        assert_eq!(popped(&mut queue, later), Some(TaskKind::Dispatch));
+        assert_eq!(popped(&mut queue, later), Some(TaskKind::Work));
+        assert_eq!(popped(&mut queue, later), Some(TaskKind::Engine));
     }
 
     #[test]
     fn turns_without_end_do_not_starve_an_activity() {
         let (mut queue, mut now) = (Queue::default(), Instant::now());
-        queue.push(task(Lane::Work), now);
+        queue.push(task(TaskKind::Work), now);
         for _ in 0..1_000 {
-            queue.push(task(Lane::Engine), now);
-            queue.push(task(Lane::Engine), now);
+            queue.push(task(TaskKind::Engine), now);
+            queue.push(task(TaskKind::Engine), now);
             now += 2 * TURN_PATIENCE;
-            if popped(&mut queue, now) == Some(Lane::Work) {
+            if popped(&mut queue, now) == Some(TaskKind::Work) {
                 return;
             }
         }
@@ -334,10 +368,10 @@ mod tests {
     #[test]
     fn a_closed_queue_hands_out_nothing_and_is_sealed_once_what_was_left_is_taken() {
         let (mut queue, now) = (Queue::default(), Instant::now());
-        queue.push(task(Lane::Work), now);
+        queue.push(task(TaskKind::Work), now);
         queue.close();
         assert_eq!(popped(&mut queue, now), None);
-        queue.push(task(Lane::Engine), now);
+        queue.push(task(TaskKind::Engine), now);
         assert_eq!(queue.take_left().len(), 2);
         assert!(!queue.is_sealed());
         assert!(queue.take_left().is_empty());

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
 use super::queue::STUCK;
-use super::{Lane, Shared, Task};
+use super::{Shared, Task, TaskKind};
 
 /// A task that is polled longer than this is named in a warning.
 const SLOW: Duration = Duration::from_secs(1);
@@ -87,12 +87,12 @@ impl Supervisor {
 }
 
 fn complain(task: &Task) {
-    match task.lane {
-        Lane::Engine => tracing::warn!(
+    match task.kind {
+        TaskKind::Dispatch | TaskKind::Engine => tracing::warn!(
             target: "duroxide::runtime",
             "{task} has been running for long: orchestration code must not block; do slow work in activities"
         ),
-        Lane::Work => tracing::warn!(
+        TaskKind::Work => tracing::warn!(
             target: "duroxide::runtime",
             "{task} has been blocking its thread for long: it cannot be cancelled meanwhile; use spawn_blocking"
         ),

@@ -9,8 +9,11 @@ use duroxide_core::provider::Incarnation;
 
 /// Kinds of tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lane {
-    /// Dispatchers and turns, which others wait for.
+pub(crate) enum TaskKind {
+    /// Dispatchers and what else belongs to no instance. Leases are kept from the moment in which a dispatcher takes up
+    /// the answer to its claim.
+    Dispatch,
+    /// Turns, which others wait for.
     Engine,
     /// Activities, which may take their time.
     Work,
@@ -19,8 +22,9 @@ pub(crate) enum Lane {
 /// What is known of a task while it is polled.
 #[derive(Debug, Clone)]
 pub(crate) struct Task {
-    pub(super) lane: Lane,
-    kind: &'static str,
+    pub(super) kind: TaskKind,
+    /// The task in words, before its subject.
+    words: &'static str,
     subject: Option<Arc<str>>,
     incarnation: Option<Incarnation>,
     pub(super) forfeit: Option<Arc<Forfeit>>,
@@ -28,10 +32,10 @@ pub(crate) struct Task {
 
 impl Task {
     /// A task of the engine itself.
-    pub(crate) fn engine(kind: &'static str) -> Self {
+    pub(crate) fn engine(words: &'static str) -> Self {
         Self {
-            lane: Lane::Engine,
-            kind,
+            kind: TaskKind::Dispatch,
+            words,
             subject: None,
             incarnation: None,
             forfeit: None,
@@ -39,10 +43,10 @@ impl Task {
     }
 
     /// A task that runs an author's code for an instance.
-    pub(crate) fn of(lane: Lane, kind: &'static str, subject: Arc<str>) -> Self {
+    pub(crate) fn of(kind: TaskKind, words: &'static str, subject: Arc<str>) -> Self {
         Self {
-            lane,
             kind,
+            words,
             subject: Some(subject),
             incarnation: None,
             forfeit: None,
@@ -61,9 +65,9 @@ impl Task {
         self
     }
 
-    /// Whether it is of this kind and about this life of an instance.
-    pub(super) fn is(&self, kind: &str, subject: &str, incarnation: Option<Incarnation>) -> bool {
-        self.kind == kind
+    /// Whether these are its words, and it is about this life of an instance.
+    pub(super) fn is(&self, words: &str, subject: &str, incarnation: Option<Incarnation>) -> bool {
+        self.words == words
             && self.subject.as_deref() == Some(subject)
             && self.incarnation == incarnation
     }
@@ -71,7 +75,7 @@ impl Task {
 
 impl fmt::Display for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.kind)?;
+        f.write_str(self.words)?;
         match &self.subject {
             Some(subject) => write!(f, " {subject}"),
             None => Ok(()),
@@ -123,7 +127,7 @@ mod tests {
             Some(Incarnation::from_random(10)),
             Some(Incarnation::from_random(20)),
         );
-        let turn = Task::of(Lane::Engine, "a turn of", Arc::from("i")).in_incarnation(first);
+        let turn = Task::of(TaskKind::Engine, "a turn of", Arc::from("i")).in_incarnation(first);
         assert!(turn.is("a turn of", "i", first));
         assert!(!turn.is("a turn of", "i", second));
     }

@@ -9,7 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{Executor, Lane, Shared, Task};
+use super::{Executor, Shared, Task, TaskKind};
 
 const STEP_MAX: Duration = Duration::from_secs(20);
 
@@ -76,10 +76,10 @@ fn in_time<T: Send + 'static>(code: impl FnOnce() -> T + Send + 'static) -> T {
 fn a_future_that_blocks_its_thread_holds_up_no_other_of_any_kind() {
     for runtime in runtimes() {
         for (blocks, frees) in [
-            (Lane::Engine, Lane::Engine),
-            (Lane::Engine, Lane::Work),
-            (Lane::Work, Lane::Engine),
-            (Lane::Work, Lane::Work),
+            (TaskKind::Engine, TaskKind::Engine),
+            (TaskKind::Engine, TaskKind::Work),
+            (TaskKind::Work, TaskKind::Engine),
+            (TaskKind::Work, TaskKind::Work),
         ] {
             let world = World::on(&runtime);
             let (begun, has_begun) = tokio::sync::oneshot::channel();
@@ -115,7 +115,7 @@ fn more_blocking_futures_than_processors_hold_up_nobody() {
         // Each blocks until every other one runs.
         world
             .executor
-            .spawn(Task::of(Lane::Work, "a task", "".into()), async move {
+            .spawn(Task::of(TaskKind::Work, "a task", "".into()), async move {
                 all.wait();
             });
     }
@@ -135,7 +135,7 @@ fn a_dropped_async_runtime_drops_every_future_whatever_it_waits_for() {
                 let (held, begun) = (Arc::clone(&store), begun.clone());
                 world
                     .executor
-                    .spawn(Task::of(Lane::Work, "a task", "".into()), async move {
+                    .spawn(Task::of(TaskKind::Work, "a task", "".into()), async move {
                         let _held = held;
                         let _ = begun.send(());
                         match n % 2 {
@@ -152,11 +152,12 @@ fn a_dropped_async_runtime_drops_every_future_whatever_it_waits_for() {
             assert!(world.tasks.is_empty() && world.keepers.is_empty());
             // A caller that still has the executor may use it; it polls nothing more.
             let held = Arc::clone(&store);
-            world
-                .executor
-                .spawn(Task::of(Lane::Engine, "a task", "".into()), async move {
+            world.executor.spawn(
+                Task::of(TaskKind::Engine, "a task", "".into()),
+                async move {
                     drop(held);
-                });
+                },
+            );
             assert_eq!(Arc::strong_count(&store), 1);
         }
     });
@@ -195,7 +196,7 @@ fn futures_are_not_dropped_by_those_who_wake_them() {
             let (ringer, rings) = (Ringer(Arc::clone(&registry)), begun.clone());
             world
                 .executor
-                .spawn(Task::of(Lane::Work, "a task", "".into()), async move {
+                .spawn(Task::of(TaskKind::Work, "a task", "".into()), async move {
                     let _ringer = ringer;
                     let _ = rings.send(());
                     pending::<()>().await;
@@ -203,7 +204,7 @@ fn futures_are_not_dropped_by_those_who_wake_them() {
             has_begun.recv_timeout(STEP_MAX).unwrap();
             let registered = Registered(registry);
             world.executor.spawn(
-                Task::of(Lane::Work, "a task", "".into()),
+                Task::of(TaskKind::Work, "a task", "".into()),
                 poll_fn(move |cx| {
                     *registered.0.lock().unwrap() = Some(cx.waker().clone());
                     let _ = begun.send(());
@@ -225,7 +226,7 @@ fn a_waker_called_after_the_end_does_nothing() {
         let kept = Arc::new(Mutex::new(None::<Waker>));
         let (keep, (begun, has_begun)) = (Arc::clone(&kept), mpsc::channel());
         world.executor.spawn(
-            Task::of(Lane::Work, "a task", "".into()),
+            Task::of(TaskKind::Work, "a task", "".into()),
             poll_fn(move |cx| {
                 *keep.lock().unwrap() = Some(cx.waker().clone());
                 let _ = begun.send(());
@@ -258,7 +259,7 @@ fn a_destructor_that_panics_reaches_neither_the_others_nor_whoever_drops_the_asy
             let (held, begun) = (Arc::clone(&store), begun.clone());
             world
                 .executor
-                .spawn(Task::of(Lane::Work, "a task", "".into()), async move {
+                .spawn(Task::of(TaskKind::Work, "a task", "".into()), async move {
                     let _held = held;
                     let _bad = (n == 1).then(|| Bad);
                     let _ = begun.send(());
@@ -278,10 +279,14 @@ fn a_shutdown_leaves_no_task_and_no_drainer() {
     for runtime in runtimes() {
         let world = World::on(&runtime);
         for n in 0..32 {
-            let lane = if n % 2 == 0 { Lane::Engine } else { Lane::Work };
+            let kind = if n % 2 == 0 {
+                TaskKind::Engine
+            } else {
+                TaskKind::Work
+            };
             world
                 .executor
-                .spawn(Task::of(lane, "a task", "".into()), async move {
+                .spawn(Task::of(kind, "a task", "".into()), async move {
                     tokio::task::yield_now().await;
                     if n % 3 == 0 {
                         pending::<()>().await;

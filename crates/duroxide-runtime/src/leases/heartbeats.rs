@@ -124,4 +124,27 @@ impl Heartbeats {
             self.leases.hear(self.lease);
         }
     }
+
+    /// Asks the store whether the lease is still held. If it is, what was read before is of this life of the instance:
+    /// the id may have another one by now.
+    ///
+    /// # Errors
+    ///
+    /// When the lease is lost, and when the store cannot be asked.
+    pub(crate) async fn confirm(&self, store: &dyn Provider) -> Result<(), ProviderError> {
+        let lease = self.leases.book().leases.get(&self.lease).cloned();
+        let Some(lease) = lease else {
+            return Err(ProviderError::lease_lost(
+                "last_heartbeat",
+                "the activity has ended",
+            ));
+        };
+        let renewed = store
+            .renew_work_item_lock(&lease.token, lease.terms.timeout)
+            .await;
+        if renewed.as_ref().is_err_and(ProviderError::is_lease_lost) {
+            lease.lost.cancel();
+        }
+        renewed
+    }
 }

@@ -1,7 +1,9 @@
 //! Renewing. In: the book of leases. Out: renewals at the store, and a notice to the work whose lease is lost.
 //!
 //! A renewal that fails is tried again for as long as the store does not say that the lease is gone: while the store is
-//! away no other node can claim the work either. A renewal that hangs holds up no other.
+//! away no other node can claim the work either. A store that refuses renewals for another reason is asked again for
+//! two more lengths of the lease; then the work is given up, and its attempt is excused. A renewal that hangs holds up
+//! no other.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -19,6 +21,9 @@ use super::{Lease, Leased, Leases};
 
 /// Longest pause between two tries of one renewal.
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// For how many lengths of a lease beyond its end a store may refuse its renewal, without a word about the lease,
+/// before the work is given up.
+const REFUSED_LENGTHS: u32 = 2;
 
 impl Leases {
     /// Renews until the token fires. Runs through a shutdown's grace period, so that work in progress keeps its lease.
@@ -41,6 +46,16 @@ impl Leases {
                 }
                 () = wait => renewals.extend(self.due(&store)),
             }
+        }
+    }
+
+    /// Renews one lease now, also if the keeper is at it, and enters how that ended.
+    pub(super) async fn ask(&self, id: u64, store: &dyn Provider) {
+        let started = Instant::now();
+        let lease = self.book().leases.get(&id).cloned();
+        if let Some(lease) = lease {
+            let result = renew(store, &lease, false).await;
+            self.settle(id, started, result);
         }
     }
 
@@ -82,66 +97,88 @@ impl Leases {
 
     /// Enters how a renewal ended, and notifies the work if its lease is lost.
     fn settle(&self, id: u64, started: Instant, result: Result<(), ProviderError>) {
-        let lost = self.note(id, started, result);
+        let Err(error) = result else {
+            return self.note_renewal(id, started);
+        };
+        let lost = self.note_failure(id, started, &error);
         // The work may end at once and want the book, which is free again here.
-        if let Some(lost) = lost {
-            lost.cancel();
+        if let Some(lease) = lost {
+            lease.report_loss(started, &error);
+            lease.lost.cancel();
         }
     }
 
-    /// Enters how a renewal ended; the notice to send if the lease is lost.
-    fn note(
-        &self,
-        id: u64,
-        started: Instant,
-        result: Result<(), ProviderError>,
-    ) -> Option<CancellationToken> {
+    fn note_renewal(&self, id: u64, started: Instant) {
+        let mut book = self.book();
+        let Some(lease) = book.leases.get_mut(&id) else {
+            return;
+        };
+        lease.renewing = false;
+        if lease.lost.is_cancelled() {
+            return;
+        }
+        lease.store_at_fault.store(false, Ordering::Relaxed);
+        lease.valid_until = started + lease.terms.timeout;
+        lease.renew_at = started + lease.terms.interval;
+        if lease.unsaved.is_waiting() {
+            lease.renew_at = lease.renew_at.min(lease.next_hearing());
+        }
+    }
+
+    /// The lease, taken out of the book, if it is lost.
+    fn note_failure(&self, id: u64, started: Instant, error: &ProviderError) -> Option<Lease> {
         let mut book = self.book();
         let lease = book.leases.get_mut(&id)?;
         lease.renewing = false;
         if lease.lost.is_cancelled() {
             return None;
         }
-        match result {
-            Ok(()) => {
-                lease.store_away.store(false, Ordering::Relaxed);
-                lease.valid_until = started + lease.terms.timeout;
-                lease.renew_at = started + lease.terms.interval;
-                if lease.unsaved.is_waiting() {
-                    lease.renew_at = lease.renew_at.min(lease.next_hearing());
-                }
-                None
+        if !lease.may_still_be_held(error) {
+            // Lost before its time: the claim, or the last renewal, was answered late.
+            if started < lease.valid_until {
+                lease.store_at_fault.store(true, Ordering::Relaxed);
             }
-            Err(error) if error.is_retryable() => {
-                lease.store_away.store(true, Ordering::Relaxed);
-                let mut pause = (lease.terms.interval / 8).min(RETRY_PAUSE_MAX);
-                if Defect::LeasesNotRenewed.is_on() {
-                    pause = lease.terms.timeout * 100;
-                }
-                lease.renew_at = Instant::now() + pause;
-                tracing::debug!(
-                    target: "duroxide::runtime::worker",
-                    lock_token = %lease.token, %error,
-                    overdue = lease.valid_until < Instant::now(),
-                    "lease renewal failed, trying again"
-                );
-                None
-            }
-            Err(error) => {
-                match lease.leased {
-                    Leased::Work => tracing::info!(
-                        target: "duroxide::runtime::worker",
-                        lock_token = %lease.token, %error,
-                        "Lock renewal failed, signaling activity cancellation (lock was stolen or expired)"
-                    ),
-                    Leased::Turn => tracing::info!(
-                        target: "duroxide::runtime",
-                        lock_token = %lease.token, %error,
-                        "the lease of a turn is lost, its commit will be refused"
-                    ),
-                }
-                book.leases.remove(&id).map(|lease| lease.lost)
-            }
+            return book.leases.remove(&id);
+        }
+        lease.store_at_fault.store(true, Ordering::Relaxed);
+        let mut pause = (lease.terms.interval / 8).min(RETRY_PAUSE_MAX);
+        if Defect::LeasesNotRenewed.is_on() {
+            pause = lease.terms.timeout * 100;
+        }
+        let now = Instant::now();
+        lease.renew_at = now + pause;
+        let (token, overdue) = (lease.token.clone(), lease.valid_until < now);
+        drop(book);
+        tracing::debug!(target: "duroxide::runtime::worker", lock_token = %token, %error, overdue, "lease renewal failed, trying again");
+        None
+    }
+}
+
+impl Lease {
+    /// Whether the lease may be held in spite of a renewal that failed like this.
+    fn may_still_be_held(&self, error: &ProviderError) -> bool {
+        let given_up_at = self.valid_until + self.terms.timeout * REFUSED_LENGTHS;
+        error.is_retryable() || (!error.is_lease_lost() && Instant::now() < given_up_at)
+    }
+
+    /// Logs the loss, with what tells why: how long the lease was held, how much too late its renewal began, and how
+    /// long that took.
+    fn report_loss(&self, started: Instant, error: &ProviderError) {
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let held_ms = ms(started.saturating_duration_since(self.since));
+        let late_ms = ms(started.saturating_duration_since(self.renew_at));
+        let call_ms = ms(started.elapsed());
+        match self.leased {
+            Leased::Work => tracing::info!(
+                target: "duroxide::runtime::worker",
+                lock_token = %self.token, %error, held_ms, late_ms, call_ms,
+                "Lock renewal failed, signaling activity cancellation (lock was stolen or expired)"
+            ),
+            Leased::Turn => tracing::info!(
+                target: "duroxide::runtime",
+                lock_token = %self.token, %error, held_ms, late_ms, call_ms,
+                "the lease of a turn is lost, its commit will be refused"
+            ),
         }
     }
 }

@@ -48,14 +48,16 @@ struct Lease {
     leased: Leased,
     token: String,
     terms: Terms,
+    /// When its work was taken up here.
+    since: Instant,
     renew_at: Instant,
     valid_until: Instant,
     renew_until: Option<Instant>,
     /// A renewal is under way.
     renewing: bool,
     lost: CancellationToken,
-    /// Set while the last renewal failed because the store was away.
-    store_away: Arc<AtomicBool>,
+    /// Set while the last renewal failed because the store was away, and when the lease was lost before its time.
+    store_at_fault: Arc<AtomicBool>,
     /// What its activity said since the last renewal.
     unsaved: Arc<Unsaved>,
     /// When a renewal last took what was said with it.
@@ -102,7 +104,7 @@ pub(crate) struct Held {
     token: String,
     subject: Arc<str>,
     lost: CancellationToken,
-    store_away: Arc<AtomicBool>,
+    store_at_fault: Arc<AtomicBool>,
     unsaved: Arc<Unsaved>,
     has_ended: bool,
 }
@@ -123,10 +125,24 @@ impl Held {
         &self.lost
     }
 
-    /// Whether the store was away when the lease was to be renewed last: what was lost since then is not the work's
-    /// fault.
-    pub(crate) fn was_store_away(&self) -> bool {
-        self.store_away.load(Ordering::Relaxed)
+    /// Whether the loss of this lease is the store's fault and not the work's: the store was away when the lease was to
+    /// be renewed last, or the lease was lost before its time was over here. Then the answer to the claim, or to a
+    /// renewal, came late by that much.
+    pub(crate) fn is_loss_excused(&self) -> bool {
+        self.store_at_fault.load(Ordering::Relaxed) || self.leases.has_time_left(self.id)
+    }
+
+    /// Whether the lease should have been renewed by now: its work waited for so long that it may be over at the store.
+    pub(crate) fn is_overdue(&self) -> bool {
+        let book = self.leases.book();
+        let lease = book.leases.get(&self.id);
+        lease.is_some_and(|lease| lease.renew_at <= Instant::now())
+    }
+
+    /// Asks the store for the lease once more, so that [`lost`](Self::lost) says how it stands. A store that cannot be
+    /// asked has not given it to anybody else.
+    pub(crate) async fn ask(&self, store: &dyn Provider) {
+        self.leases.ask(self.id, store).await;
     }
 
     /// How the activity of this lease says something.
@@ -195,7 +211,7 @@ impl Leases {
     ) -> Held {
         let now = Instant::now();
         let lost = CancellationToken::new();
-        let store_away = Arc::new(AtomicBool::new(false));
+        let store_at_fault = Arc::new(AtomicBool::new(false));
         let unsaved = Arc::new(Unsaved::default());
         // The answer to the claim may have been late: the first renewal does not count on the whole lease.
         let renew_at = now + terms.interval.min(terms.timeout / 2);
@@ -208,12 +224,13 @@ impl Leases {
                 leased,
                 token: token.to_owned(),
                 terms,
+                since: now,
                 renew_at,
                 valid_until: now + terms.timeout,
                 renew_until: terms.renew_for.and_then(|limit| now.checked_add(limit)),
                 renewing: false,
                 lost: lost.clone(),
-                store_away: Arc::clone(&store_away),
+                store_at_fault: Arc::clone(&store_at_fault),
                 unsaved: Arc::clone(&unsaved),
                 heard_at: None,
             },
@@ -230,10 +247,17 @@ impl Leases {
             token: token.to_owned(),
             subject,
             lost,
-            store_away,
+            store_at_fault,
             unsaved,
             has_ended: false,
         }
+    }
+
+    /// Whether a lease that is kept is not over yet, as far as this node knows.
+    fn has_time_left(&self, id: u64) -> bool {
+        let book = self.book();
+        let lease = book.leases.get(&id);
+        lease.is_some_and(|lease| Instant::now() < lease.valid_until)
     }
 
     /// Brings the renewal of a lease forward, because its activity said something.

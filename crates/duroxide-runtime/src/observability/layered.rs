@@ -10,8 +10,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use duroxide_core::Event;
 use duroxide_core::provider::{
-    ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata, InstanceOutcome,
-    InstanceWatch, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
+    BlockedInstance, ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata,
+    InstanceOutcome, InstanceWatch, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
     ScheduledActivityIdentifier, SessionFetchConfig, Submission, Submitted, SystemStats, TagFilter,
     TurnClaim, TurnWrites, WorkClaim, WorkItem,
 };
@@ -224,6 +224,7 @@ calls! {
     last_heartbeat(call: &ScheduledActivityIdentifier) -> Option<String>;
     dead_letter_messages(lock_token: &str, positions: &[usize], reason: &str) -> bool;
     rest_orchestration_item(lock_token: &str, rest: Duration, ignore_attempt: bool) -> bool;
+    note_blocked(lock_token: &str, blocked: &BlockedInstance, node: &str) -> bool;
     store_lease(lock_token: &str) -> ();
     dead_letter_work_item(token: &str, reason: &str) -> bool;
     clock_ms() -> Option<u64>;

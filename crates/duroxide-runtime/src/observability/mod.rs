@@ -47,7 +47,7 @@ pub enum LogFormat {
 /// Logging and gauges.
 #[derive(Debug, Clone)]
 pub struct ObservabilityConfig {
-    /// How log lines look.
+    /// Format of log lines.
     pub log_format: LogFormat,
     /// Level of the two author-facing targets, unless `RUST_LOG` says otherwise.
     pub log_level: String,

@@ -35,7 +35,7 @@ impl SpanOf {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FinishedSpan {
-    /// What it is about.
+    /// Subject of the span.
     pub of: SpanOf,
     /// Trace and span.
     pub context: TraceContext,
@@ -51,11 +51,11 @@ pub struct FinishedSpan {
     pub event_id: Option<u64>,
     /// For an activity, which attempt gave the result.
     pub attempt: Option<u32>,
-    /// When it began, in milliseconds since the Unix epoch.
+    /// Time at which it began, in milliseconds since the Unix epoch.
     pub start_ms: u64,
-    /// When it ended, in milliseconds since the Unix epoch.
+    /// Time at which it ended, in milliseconds since the Unix epoch.
     pub end_ms: u64,
-    /// Why it failed, if it did.
+    /// Reason of the failure, if it failed.
     pub error: Option<String>,
 }
 

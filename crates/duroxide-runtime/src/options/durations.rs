@@ -19,7 +19,7 @@ const fn may_be_zero(name: &'static str, value: fn(&RuntimeOptions) -> Duration)
     }
 }
 
-/// Something waits for it, so that zero would be a loop that never rests.
+/// Something waits for it, so that zero would be a loop that never pauses.
 const fn positive(name: &'static str, value: fn(&RuntimeOptions) -> Duration) -> Rule {
     Rule {
         name,

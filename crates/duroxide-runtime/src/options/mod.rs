@@ -117,9 +117,9 @@ pub struct RuntimeOptions {
     pub worker_node_id: Option<String>,
     /// The activities that this runtime runs, by tag.
     pub worker_tag_filter: TagFilter,
-    /// What to do when code no longer fits a history.
+    /// Treatment of an instance whose code no longer fits its history.
     pub on_divergence: OnDivergence,
-    /// What to do with work whose handler is not registered here. `None`: wait; but a program that changes
+    /// Treatment of work whose handler is not registered here. `None`: wait; but a program that changes
     /// `unregistered_backoff` has asked for the published behaviour, and work fails in the end.
     pub on_unregistered: Option<OnUnregistered>,
     /// A request to cancel that no node with the code has taken up for this long is carried out without the code, by
@@ -144,7 +144,7 @@ pub struct RuntimeOptions {
     /// operators; `None` for never. After three that are missing it counts as gone. Where time is paused, in tests,
     /// nodes leave none.
     pub node_announce_interval: Option<Duration>,
-    /// What this node deletes from time to time, if no other node does; `None`: nothing.
+    /// Instances that this node deletes from time to time, if no other node does; `None`: nothing.
     pub retention: Option<Retention>,
     /// Largest input, output or payload, in bytes.
     pub payload_bytes_max: usize,
@@ -201,6 +201,8 @@ const SHORT_LEASE: Duration = Duration::from_secs(15);
 const SHORTEST_LEASE: Duration = Duration::from_millis(10);
 /// A renewal needs this much time to reach the store.
 const SHORTEST_BUFFER: Duration = Duration::from_millis(500);
+/// Each turn and each activity that may run at once has a place of its own from the start.
+const CONCURRENCY_MAX: usize = 1 << 16;
 /// Beyond this a time stamp or deadline could overflow.
 const LONGEST_DURATION: Duration = Duration::from_secs(100 * 365 * 86_400);
 
@@ -235,9 +237,7 @@ impl RuntimeOptions {
                 return refuse("retention.interval must be greater than zero".to_owned());
             }
         }
-        if self.max_attempts == 0 {
-            return refuse("max_attempts must be at least 1".to_owned());
-        }
+        self.check_counts()?;
         if let TagFilter::Tags(tags) | TagFilter::DefaultAnd(tags) = &self.worker_tag_filter
             && (tags.is_empty() || tags.len() > duroxide_core::limits::MAX_WORKER_TAGS)
         {
@@ -257,6 +257,36 @@ impl RuntimeOptions {
             ));
         }
         Ok(())
+    }
+
+    /// No count is one that nothing can run with.
+    fn check_counts(&self) -> Result<(), InvalidOptions> {
+        if self.max_attempts == 0 {
+            return refuse("max_attempts must be at least 1".to_owned());
+        }
+        let slots = [
+            ("orchestration_concurrency", self.orchestration_concurrency),
+            ("worker_concurrency", self.worker_concurrency),
+        ];
+        for (name, count) in slots {
+            if count > CONCURRENCY_MAX {
+                return refuse(format!(
+                    "{name} must be at most {CONCURRENCY_MAX}, got {count}"
+                ));
+            }
+        }
+        if self.history_events_max == Some(0) {
+            return refuse(
+                "history_events_max must be at least 1: no execution could begin".to_owned(),
+            );
+        }
+        match &self.supported_replay_versions {
+            Some(range) if range.min > range.max => refuse(format!(
+                "supported_replay_versions begins at {} and ends at {}: this runtime would run nothing",
+                range.min, range.max
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Every lease is renewed before it ends.
@@ -332,6 +362,8 @@ pub(crate) fn renewal_interval(timeout: Duration, buffer: Duration) -> Duration 
 
 #[cfg(test)]
 mod tests {
+    use semver::Version;
+
     use super::*;
 
     #[test]
@@ -378,6 +410,21 @@ mod tests {
         assert!(text.contains("orchestrator_lock_timeout"), "{text}");
         let text = refusal(|options| options.unregistered_backoff.max_delay = Duration::MAX);
         assert!(text.contains("unregistered_backoff.max_delay"), "{text}");
+    }
+
+    #[test]
+    fn counts_that_nothing_can_run_with_are_refused() {
+        let text = refusal(|options| options.worker_concurrency = usize::MAX);
+        assert!(text.contains("worker_concurrency"), "{text}");
+        let text = refusal(|options| options.orchestration_concurrency = usize::MAX);
+        assert!(text.contains("orchestration_concurrency"), "{text}");
+        let text = refusal(|options| options.history_events_max = Some(0));
+        assert!(text.contains("history_events_max"), "{text}");
+        let (old, new) = (Version::new(0, 1, 0), Version::new(0, 2, 0));
+        let text = refusal(|options| {
+            options.supported_replay_versions = Some(SemverRange { min: new, max: old });
+        });
+        assert!(text.contains("supported_replay_versions"), "{text}");
     }
 
     #[test]

@@ -1,12 +1,13 @@
-//! What follows a commit: log lines, counters, spans. In: what a turn decided, before it is written. Out: the same said
-//! aloud once the store has it, or the counters as they were.
+//! What follows a commit: log lines, counters, spans. In: what a turn decided, before it is written. Out: log lines,
+//! metrics and spans once the store has it, or the counters as they were.
 
+use duroxide_core::provider::TurnWrites;
 use duroxide_core::replay::{Execution, Notes, Outcome, Turn};
 
 use super::claim::ClaimInHand;
-use super::plan::{ExecutionRef, TurnCommit};
-use super::report::{CountedEnd, FirstTurn, TurnReport, count_notes, started_children};
+use super::plan::ExecutionRef;
 use super::spans::{Placed, TurnSpans};
+use super::turn_log::{CountedEnd, StartedBy, TurnReport, count_notes, started_children};
 use crate::engine::Engine;
 
 /// What a turn came to besides its writes.
@@ -22,6 +23,14 @@ impl Decided {
             notes: std::mem::take(&mut turn.notes),
         }
     }
+
+    /// Of a turn without code: only its end is counted.
+    pub(super) fn forced(turn: &Turn) -> Self {
+        Self {
+            outcome: turn.outcome.clone(),
+            notes: Notes::default(),
+        }
+    }
 }
 
 /// A turn on its way to the store, and what to say once it is there.
@@ -34,18 +43,15 @@ pub(super) struct AfterCommit<'a> {
 }
 
 impl<'a> AfterCommit<'a> {
-    /// Collects what the commit takes with it. Counts an end at once: the commit itself wakes a client that waits for
-    /// the end, and that client may look at the counters.
+    /// Of a turn of the code.
     pub(super) fn begin(
         engine: &Engine,
         claim: &ClaimInHand<'a>,
         of: &ExecutionRef,
         execution: &Execution,
-        writes: &TurnCommit,
+        writes: &TurnWrites,
         decided: Decided,
     ) -> Self {
-        let outcome = &decided.outcome;
-        let placed = || Placed::of(execution);
         let report = TurnReport {
             version: execution.version().to_owned(),
             started_at_ms: execution.started_at_ms(),
@@ -53,6 +59,21 @@ impl<'a> AfterCommit<'a> {
             turns: execution.turns(),
             worker_id: claim.worker_id,
         };
+        let placed = || Placed::of(execution);
+        Self::of(engine, of, report, placed, writes, decided)
+    }
+
+    /// Collects what the commit takes with it. Counts an end at once: the commit itself wakes a client that waits for
+    /// the end, and that client may look at the counters.
+    pub(super) fn of(
+        engine: &Engine,
+        of: &ExecutionRef,
+        report: TurnReport<'a>,
+        placed: impl FnOnce() -> Option<Placed>,
+        writes: &TurnWrites,
+        decided: Decided,
+    ) -> Self {
+        let outcome = &decided.outcome;
         Self {
             children: started_children(writes),
             spans: TurnSpans::of(engine, of, placed, &writes.history, outcome),
@@ -68,9 +89,9 @@ impl<'a> AfterCommit<'a> {
     }
 
     /// The turn is committed.
-    pub(super) fn committed(self, engine: &Engine, of: &ExecutionRef, first: Option<&FirstTurn>) {
+    pub(super) fn committed(self, engine: &Engine, of: &ExecutionRef, began: Option<StartedBy>) {
         engine.blocked.remove(&of.instance);
-        self.report.note(engine, of, first, &self.decided.outcome);
+        self.report.note(engine, of, began, &self.decided.outcome);
         if let Some(spans) = self.spans {
             spans.end(engine);
         }

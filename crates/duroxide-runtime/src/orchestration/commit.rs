@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use duroxide_core::defect::Defect;
-use duroxide_core::provider::ProviderError;
+use duroxide_core::provider::{ProviderError, TurnWrites};
 use tokio::time::Instant;
 
 use super::claim::ClaimInHand;
@@ -57,14 +57,14 @@ pub(super) fn commit<'a>(
                 Ok(()) => {
                     lease.end();
                     engine.excuses.remove(instance);
-                    after(engine, whose, &commit);
+                    notify(engine, whose, &commit.writes);
                     return Committed::Yes;
                 }
                 Err(error) => error,
             };
             if error.is_lease_lost() {
                 tracing::warn!(target: "duroxide::runtime", %error, "turn dropped: its lease was lost");
-                if was_away || lease.was_store_away() {
+                if was_away || lease.is_loss_excused() {
                     engine.excuses.add(instance);
                 }
                 lease.end();
@@ -127,8 +127,11 @@ fn write<'a>(
     commit: TurnCommit,
 ) -> impl Future<Output = Result<(), ProviderError>> + Send + 'a {
     let store = engine.store.as_ref();
-    let (holds_queue_messages, writes) = commit.writes();
-    let (held, written) = if holds_queue_messages {
+    let TurnCommit {
+        writes,
+        holds_queue_messages,
+    } = commit;
+    let (holding, plain) = if holds_queue_messages {
         (
             Some(store.ack_holding_queue_messages(lock_token, writes)),
             None,
@@ -137,35 +140,35 @@ fn write<'a>(
         (None, Some(writes.commit_to(store, lock_token)))
     };
     async move {
-        if let Some(held) = held {
+        if let Some(holding) = holding {
             // A store that holds nothing back hands the queue messages out: they are recorded unread, and carried on.
-            held.await?;
+            holding.await?;
         }
-        match written {
-            Some(written) => written.await,
+        match plain {
+            Some(plain) => plain.await,
             None => Ok(()),
         }
     }
 }
 
 /// Notifies this process of what the commit changed: cancelled activities at once, and dispatchers that pause.
-fn after(engine: &Engine, whose: Whose<'_>, commit: &TurnCommit) {
-    if let Some(activity) = commit.cancelled.first() {
+fn notify(engine: &Engine, whose: Whose<'_>, written: &TurnWrites) {
+    if let Some(activity) = written.cancelled.first() {
         tracing::debug!(
             target: "duroxide::runtime",
             instance_id = %activity.instance,
-            status = commit.metadata.status.as_deref().unwrap_or("Running"),
-            count = commit.cancelled.len(),
+            status = written.metadata.status.as_deref().unwrap_or("Running"),
+            count = written.cancelled.len(),
             "Cancelling in-flight activities"
         );
     }
-    for activity in &commit.cancelled {
+    for activity in &written.cancelled {
         engine.running.cancel(activity, whose.incarnation);
     }
-    if !commit.to_workers.is_empty() {
+    if !written.to_workers.is_empty() {
         engine.work_ready.notify_one();
     }
-    if !commit.to_orchestrators.is_empty() {
+    if !written.to_orchestrators.is_empty() {
         engine.turns_ready.notify_one();
     }
 }

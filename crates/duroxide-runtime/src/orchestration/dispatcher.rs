@@ -5,10 +5,10 @@ use std::sync::Arc;
 use duroxide_core::provider::{ClaimedTurn, HandOut, ProviderError, TurnClaim};
 use tokio::sync::Notify;
 
-use super::opened::{OpenedTurn, TURN};
+use super::leased_turn::{LeasedTurn, TURN};
 use super::turn;
 use crate::engine::{Claiming, Engine, Slot, Slots, until_stopped};
-use crate::executor::{Forfeit, Lane, Task};
+use crate::executor::{Forfeit, Task, TaskKind};
 
 struct Turns {
     engine: Arc<Engine>,
@@ -66,11 +66,11 @@ impl Claiming for Turns {
         metrics.record_turns_claimed(claimed.len() as u64);
         let mut next = Some(first);
         // All leases are kept from now on, also of turns that wait for a thread.
-        let opened: Vec<_> = claimed
+        let leased: Vec<_> = claimed
             .into_iter()
-            .map(|turn| OpenedTurn::new(&self.engine, turn))
+            .map(|turn| LeasedTurn::new(&self.engine, turn))
             .collect();
-        for turn in opened {
+        for turn in leased {
             let slot = match next.take() {
                 Some(slot) => slot,
                 // A store never hands out more than was asked for; should it, the rest waits for a slot here.
@@ -81,12 +81,12 @@ impl Claiming for Turns {
     }
 }
 
-fn spawn(engine: &Arc<Engine>, slot: Slot, turn: OpenedTurn) {
+fn spawn(engine: &Arc<Engine>, slot: Slot, turn: LeasedTurn) {
     let shared = Arc::clone(engine);
     let worker_id = format!("orch-{}-{}", slot.number, engine.runtime_id);
     // Code that never returns keeps its thread, but not the slot.
     let forfeit = Forfeit::new(engine.options.turn_duration_max, slot);
-    let task = Task::of(Lane::Engine, TURN, turn.subject())
+    let task = Task::of(TaskKind::Engine, TURN, turn.subject())
         .in_incarnation(turn.incarnation())
         .forfeits(Arc::clone(&forfeit));
     engine.executor.spawn(task, async move {

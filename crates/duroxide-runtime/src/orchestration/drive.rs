@@ -11,7 +11,7 @@ use duroxide_core::replay::{
     Divergence, Execution, ExecutionStart, HostCall, HostRequest, InPlaceFuture, Progress, Turn,
 };
 use duroxide_core::{
-    ErrorDetails, Event, EventKind, OrchestrationHandler, RESERVED_QUEUE_PREFIX, Timeout, WorkItem,
+    ErrorDetails, Event, EventKind, OrchestrationHandler, Timeout, WorkItem, check_queue_name,
 };
 use futures_util::future::try_join_all;
 use tokio::time::Instant;
@@ -84,7 +84,16 @@ pub(super) async fn drive(
     let mut progress = execution.advance(&engine.limits, true);
     let mut round = 0;
     let mut outbox = Vec::new();
+    let mut is_lease_stored = false;
     loop {
+        let calls = match &progress {
+            Progress::Done(turn) => &turn.unanswered,
+            Progress::NeedsHost(calls) => calls,
+        };
+        if !is_lease_stored && calls.iter().any(host::is_more_than_deciding) {
+            Box::pin(store_lease(engine, lock_token, began)).await?;
+            is_lease_stored = true;
+        }
         let calls = match progress {
             Progress::Done(turn) if turn.unanswered.is_empty() => {
                 return Ok(Driven {
@@ -98,10 +107,6 @@ pub(super) async fn drive(
             }
             Progress::NeedsHost(calls) => calls,
         };
-        if round == 0 {
-            // From here on the turn does more than decide.
-            Box::pin(store_lease(engine, lock_token, began)).await?;
-        }
         let asking = Asking::of(&execution);
         let questions = questions(&mut execution, calls);
         let answers = Box::pin(answer_all(engine, &asking, questions, began)).await?;
@@ -203,10 +208,10 @@ impl Asking {
 }
 
 /// A question, with what the suspended code itself knows of the answer.
-type Question = (HostCall, Known);
+type Question = (HostCall, AnswerAtHand);
 
 /// What the suspended code knows of an answer.
-enum Known {
+enum AnswerAtHand {
     Nothing,
     /// The work that gives it, and how long that may take.
     Work(InPlaceFuture, Option<Duration>),
@@ -218,20 +223,20 @@ enum Known {
 fn questions(execution: &mut Execution, calls: Vec<HostCall>) -> Vec<Question> {
     let with_work = |call: HostCall| {
         let limit = execution.in_place_limit(call.activity_id);
-        let known = match (execution.take_in_place(call.activity_id), &call.request) {
-            (Some(work), _) => Known::Work(work, limit),
+        let at_hand = match (execution.take_in_place(call.activity_id), &call.request) {
+            (Some(work), _) => AnswerAtHand::Work(work, limit),
             // The start goes with the same commit as the message.
             (
                 None,
                 HostRequest::Send {
                     instance, queue, ..
                 },
-            ) if execution.starts(instance) && !queue.starts_with(RESERVED_QUEUE_PREFIX) => {
-                Known::Answer("null".to_owned())
+            ) if execution.starts(instance) && check_queue_name(queue).is_ok() => {
+                AnswerAtHand::Answer("null".to_owned())
             }
-            (None, _) => Known::Nothing,
+            (None, _) => AnswerAtHand::Nothing,
         };
-        (call, known)
+        (call, at_hand)
     };
     calls.into_iter().map(with_work).collect()
 }
@@ -245,7 +250,7 @@ async fn answer_all(
 ) -> Result<Vec<Answered>, NotDriven> {
     let answers = questions
         .into_iter()
-        .map(|(call, known)| answer_one(engine, asking, call, known, began));
+        .map(|(call, at_hand)| answer_one(engine, asking, call, at_hand, began));
     // Each has a limit of its own that ends before this one, unless the machine stands still.
     let limit = time_left(engine, began) + Duration::from_secs(1);
     match tokio::time::timeout(limit, try_join_all(answers)).await {
@@ -271,16 +276,16 @@ async fn answer_one(
     engine: &Engine,
     asking: &Asking,
     call: HostCall,
-    known: Known,
+    at_hand: AnswerAtHand,
     began: Instant,
 ) -> Result<Answered, NotDriven> {
-    let answer = match known {
-        Known::Answer(answer) => Ok(answer),
-        Known::Work(work, limit) => {
+    let answer = match at_hand {
+        AnswerAtHand::Answer(answer) => Ok(answer),
+        AnswerAtHand::Work(work, limit) => {
             let limit = time_in_place(engine, limit, began);
             in_place(engine, &call, work, limit).await
         }
-        Known::Nothing => {
+        AnswerAtHand::Nothing => {
             let answer = host::answer(engine, &asking.instance, asking.execution_id, &call);
             match tokio::time::timeout(time_left(engine, began), answer).await {
                 Ok(answer) => answer

@@ -12,14 +12,15 @@ use duroxide_core::{
     termination_reason,
 };
 
+use super::after::{AfterCommit, Decided};
 use super::blocked::block;
 use super::claim::{ClaimInHand, INSTANCE_REST};
 use super::commit::{Committed, commit, give_back};
 use super::plan::{ExecutionRef, TurnCommit, plan};
-use super::report::{FirstTurn, TurnReport};
 use super::rewind;
 use super::sort::{Batch, Beginning, HistoryEnd};
-use super::spans::{Placed, TurnSpans};
+use super::spans::Placed;
+use super::turn_log::{StartedBy, TurnReport};
 use crate::engine::{BlockCause, Engine};
 use crate::leases::Held;
 
@@ -150,10 +151,10 @@ pub(super) async fn end(
     if history_end == HistoryEnd::Ended {
         // Nothing can be ended any more; the messages are consumed, and starts that came too late are answered.
         let parent = ParentLink::recorded_in(&item.history);
-        let mut writes = TurnCommit::nothing(item.execution_id);
         let answers = rewind::answers_without_rewind(&item, parent.as_ref());
-        writes.to_orchestrators = Batch::sort(&mut item, history_end, parent.as_ref()).refusals;
-        writes.to_orchestrators.extend(answers);
+        let mut to_send = Batch::sort(&mut item, history_end, parent.as_ref()).refusals;
+        to_send.extend(answers);
+        let writes = TurnCommit::sending(item.execution_id, to_send);
         consume(engine, claim.incarnation, claim.lease, item, writes).await;
         return;
     }
@@ -184,13 +185,7 @@ pub(super) async fn consume(
     item: OrchestrationItem,
     writes: TurnCommit,
 ) -> Consumed {
-    let of = ExecutionRef {
-        instance: item.instance,
-        execution_id: item.execution_id,
-        name: item.orchestration_name,
-        parent: None,
-        incarnation,
-    };
+    let of = ExecutionRef::of(item, incarnation);
     match commit(engine, of.whose(), lease, writes).await {
         Committed::Yes => Consumed::Yes,
         Committed::No | Committed::Unknown => Consumed::No,
@@ -223,41 +218,25 @@ pub(super) async fn end_at(
     let begun = point
         .beginning
         .first()
-        .map(|_| FirstTurn::of(of.execution_id > INITIAL_EXECUTION_ID));
+        .map(|_| StartedBy::of(of.execution_id > INITIAL_EXECUTION_ID));
     let worker_id = claim.worker_id;
     let mut lease = claim.lease;
     let mut refusal = String::new();
     for corrupt_id in CORRUPT_HISTORY_EVENT_IDS {
         let turn = point.turn(how, corrupt_id, engine.clock.now_ms());
         let report = point.report(&turn, worker_id);
-        let outcome = turn.outcome.clone();
-        let counted = report.count_end(engine, of, &outcome);
-        let first = point.first();
-        let spans = TurnSpans::of(
-            engine,
-            of,
-            || first.and_then(Placed::of_first),
-            &turn.events,
-            &outcome,
-        );
-        let mut writes = plan(of, turn);
-        writes.to_orchestrators.extend(point.refusals.clone());
-        lease = match commit(engine, of.whose(), lease, writes).await {
-            Committed::Yes => {
-                report.note(engine, of, begun.as_ref(), &outcome);
-                if let Some(spans) = spans {
-                    spans.end(engine);
-                }
-                engine.blocked.remove(&of.instance);
-                return;
-            }
-            Committed::No => {
-                counted.take_back(engine);
-                return;
-            }
+        let decided = Decided::forced(&turn);
+        let mut planned = plan(of, turn);
+        let first = || point.first().and_then(Placed::of_first);
+        let after = AfterCommit::of(engine, of, report, first, &planned.writes, decided);
+        let to_send = &mut planned.writes.to_orchestrators;
+        to_send.extend(point.refusals.clone());
+        lease = match commit(engine, of.whose(), lease, planned).await {
+            Committed::Yes => return after.committed(engine, of, begun),
+            Committed::No => return after.take_back(engine),
             Committed::Unknown => return,
             Committed::Refused(refused) => {
-                counted.take_back(engine);
+                after.take_back(engine);
                 refusal = refused.error.to_string();
                 refused.lease
             }
@@ -271,6 +250,18 @@ pub(super) async fn end_at(
 }
 
 impl FailurePoint {
+    /// The end of an execution with this history, of which nothing else is to be written.
+    pub(super) fn after(of: ExecutionRef, base: Vec<Event>) -> Self {
+        Self {
+            of,
+            beginning: Vec::new(),
+            base,
+            undecodable: false,
+            arrived: Vec::new(),
+            refusals: Vec::new(),
+        }
+    }
+
     /// The turn that ends the execution here.
     fn turn(&self, how: &ForcedEnd, corrupt_id: u64, now_ms: u64) -> Turn {
         let known: Vec<Event> = self.base.iter().chain(&self.beginning).cloned().collect();
@@ -303,7 +294,7 @@ impl FailurePoint {
         let first = self.first();
         let handler = first.and_then(Event::started_handler);
         TurnReport {
-            version: handler.map_or_else(|| "unknown".to_owned(), |(_, version)| version),
+            version: handler.map_or_else(|| NO_VERSION.to_owned(), |(_, version)| version),
             started_at_ms: first.map_or(0, |event| event.timestamp_ms),
             history_events: turn.events.last().map_or(0, |event| event.event_id),
             turns: count_turns(&self.base) + 1,
@@ -357,19 +348,19 @@ fn failure_of_a_running_one(
     parent: Option<ParentLink>,
 ) -> FailurePoint {
     let batch = Batch::sort(&mut item, HistoryEnd::Running, parent.as_ref());
+    let (base, undecodable) = (
+        std::mem::take(&mut item.history),
+        item.history_error.is_some(),
+    );
+    let of = ExecutionRef {
+        parent,
+        ..ExecutionRef::of(item, None)
+    };
     FailurePoint {
         refusals: batch.refusals,
         arrived: batch.messages,
-        of: ExecutionRef {
-            instance: item.instance,
-            execution_id: item.execution_id,
-            name: item.orchestration_name,
-            parent,
-            incarnation: None,
-        },
-        beginning: Vec::new(),
-        base: item.history,
-        undecodable: item.history_error.is_some(),
+        undecodable,
+        ..FailurePoint::after(of, base)
     }
 }
 

@@ -8,7 +8,7 @@ use std::task::Poll;
 use duroxide_core::clock::Clock;
 use duroxide_core::provider::{ProviderError, ScheduledActivityIdentifier};
 use duroxide_core::replay::{HostCall, HostRequest, InPlaceFuture};
-use duroxide_core::{RESERVED_QUEUE_PREFIX, Undelivered};
+use duroxide_core::{Undelivered, check_queue_name};
 
 use crate::client::Client;
 use crate::engine::Engine;
@@ -21,6 +21,21 @@ pub(super) async fn run_in_place(mut work: InPlaceFuture) -> Result<String, Stri
         polled.unwrap_or_else(|panic| Poll::Ready(Err(panic_message(panic.as_ref()))))
     })
     .await
+}
+
+/// Whether an answer acts on the world or asks the store. A turn that was handed out before its claim was committed may
+/// do that only once its lease is stored.
+pub(super) fn is_more_than_deciding(call: &HostCall) -> bool {
+    match call.request {
+        HostRequest::ReadKv { .. }
+        | HostRequest::ActivityClaimed { .. }
+        | HostRequest::Send { .. }
+        | HostRequest::RunInPlace { .. } => true,
+        HostRequest::NewGuid
+        | HostRequest::UtcNowMs
+        | HostRequest::Patched { .. }
+        | HostRequest::Malformed { .. } => false,
+    }
 }
 
 /// The answer to one question. A store that cannot be reached is an error of the turn, not of the orchestration.
@@ -69,10 +84,8 @@ async fn can_take(
     instance: &str,
     queue: &str,
 ) -> Result<Result<String, String>, ProviderError> {
-    let answer = if queue.starts_with(RESERVED_QUEUE_PREFIX) {
-        Some(Undelivered::Refused {
-            why: format!("queue '{queue}' uses the reserved prefix '{RESERVED_QUEUE_PREFIX}'"),
-        })
+    let answer = if let Err(why) = check_queue_name(queue) {
+        Some(Undelivered::Refused { why })
     } else {
         match Client::new(Arc::clone(&engine.store))
             .undelivered(instance)

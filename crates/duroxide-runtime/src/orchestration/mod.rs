@@ -1,11 +1,11 @@
 //! Turns. In: instances with messages, claimed under a lease. Out: one commit per turn, or the claim given back.
 //!
-//! The files follow the path of a turn: `dispatcher` claims, `opened` keeps the lease, `turn` decides what to do with
-//! the claim, `sort` puts its messages in order, `run` carries a turn from its code to its commit: `drive` replays and
-//! runs the code, `plan` turns the decision into writes, `commit` writes, `after` and `report` say what happened. What
-//! leaves that path has a file of its own: `without_code` (no handler here), `settled` (nothing to run), `blocked` (the
-//! code does not fit, or the store refuses), `spent` and `poison` (tried too often), `forced` (an end without running
-//! code), `rewind` (a failed instance that is retried).
+//! The files follow the path of a turn: `dispatcher` claims, `leased_turn` keeps the lease, `turn` decides what to do
+//! with the claim, `sort` puts its messages in order, `run` carries a turn from its code to its commit: `drive` replays
+//! and runs the code, `plan` turns the decision into writes, `commit` writes, `after` does what follows and `turn_log`
+//! has the log lines and metrics of it. What leaves that path has a file of its own: `without_code` (no handler here),
+//! `settled` (nothing to run, nothing to end), `blocked` (the code does not fit, or the store refuses), `poison` (tried
+//! too often), `forced` (an end without running code), `rewind` (a failed instance that is retried).
 
 mod after;
 mod blocked;
@@ -17,17 +17,16 @@ mod forced;
 mod foreign;
 mod from_parent;
 mod host;
-mod opened;
+mod leased_turn;
 mod plan;
 mod poison;
-mod report;
 mod rewind;
 mod run;
 mod settled;
 mod sort;
 mod spans;
-mod spent;
 mod turn;
+mod turn_log;
 mod without_code;
 
 pub(crate) use dispatcher::dispatch;

@@ -2,24 +2,20 @@
 
 use duroxide_core::defect::Defect;
 use duroxide_core::provider::{
-    ExecutionMetadata, ExecutionStatus, Incarnation, ScheduledActivityIdentifier, TurnWrites,
+    ExecutionMetadata, ExecutionStatus, Incarnation, OrchestrationItem,
+    ScheduledActivityIdentifier, TurnWrites,
 };
 use duroxide_core::replay::{Outcome, ParentLink, Turn};
 use duroxide_core::{
-    Action, Event, EventKind, INITIAL_EXECUTION_ID, WorkItem, build_child_instance_id,
-    reason_from_parent,
+    Action, EventKind, INITIAL_EXECUTION_ID, WorkItem, build_child_instance_id, reason_from_parent,
 };
 use semver::Version;
 
-/// Everything one turn writes: committed together or not at all.
+/// What a turn writes, and how.
 #[derive(Debug, Clone)]
 pub(super) struct TurnCommit {
-    pub(super) execution_id: u64,
-    pub(super) history: Vec<Event>,
-    pub(super) to_workers: Vec<WorkItem>,
-    pub(super) to_orchestrators: Vec<WorkItem>,
-    pub(super) metadata: ExecutionMetadata,
-    pub(super) cancelled: Vec<ScheduledActivityIdentifier>,
+    /// Committed together or not at all.
+    pub(super) writes: TurnWrites,
     /// Queue messages stay in the store until the next commit.
     pub(super) holds_queue_messages: bool,
 }
@@ -43,6 +39,17 @@ pub(super) struct Whose<'a> {
 }
 
 impl ExecutionRef {
+    /// The execution that a claimed turn belongs to. Who awaits it is not known yet.
+    pub(super) fn of(item: OrchestrationItem, incarnation: Option<Incarnation>) -> Self {
+        Self {
+            instance: item.instance,
+            execution_id: item.execution_id,
+            name: item.orchestration_name,
+            parent: None,
+            incarnation,
+        }
+    }
+
     pub(super) fn whose(&self) -> Whose<'_> {
         Whose {
             instance: &self.instance,
@@ -53,20 +60,16 @@ impl ExecutionRef {
 
 /// The commit of a turn.
 pub(super) fn plan(of: &ExecutionRef, turn: Turn) -> TurnCommit {
-    let mut commit = TurnCommit {
-        execution_id: of.execution_id,
+    let mut writes = TurnWrites {
         metadata: metadata(of, &turn),
         history: turn.events,
-        to_workers: Vec::new(),
-        to_orchestrators: Vec::new(),
-        cancelled: Vec::new(),
-        holds_queue_messages: turn.holds_queue_messages,
+        ..TurnWrites::nothing(of.execution_id)
     };
     for action in turn.actions {
-        commit.perform(of, action);
+        perform(&mut writes, of, action);
     }
     for activity_id in turn.cancelled_activities {
-        commit.cancelled.push(ScheduledActivityIdentifier {
+        writes.cancelled.push(ScheduledActivityIdentifier {
             instance: of.instance.clone(),
             execution_id: of.execution_id,
             activity_id,
@@ -76,115 +79,109 @@ pub(super) fn plan(of: &ExecutionRef, turn: Turn) -> TurnCommit {
         if Defect::DroppedChildRunsOn.is_on() {
             break;
         }
-        commit.to_orchestrators.push(WorkItem::CancelInstance {
+        writes.to_orchestrators.push(WorkItem::CancelInstance {
             instance: build_child_instance_id(&of.instance, &child.instance),
             reason: reason_from_parent(&of.instance, &child.reason),
         });
     }
-    commit.to_orchestrators.extend(successor(of, &turn.outcome));
+    writes.to_orchestrators.extend(successor(of, &turn.outcome));
     let handed_on = turn.handed_on.map(|reason| WorkItem::CancelInstance {
         instance: of.instance.clone(),
         reason,
     });
-    commit.to_orchestrators.extend(handed_on);
-    commit.to_orchestrators.extend(notice(of, &turn.outcome));
-    commit
+    writes.to_orchestrators.extend(handed_on);
+    writes.to_orchestrators.extend(notice(of, &turn.outcome));
+    TurnCommit {
+        writes,
+        holds_queue_messages: turn.holds_queue_messages,
+    }
 }
 
 impl TurnCommit {
-    /// Whether queue messages are held back, and the rest as a store takes it.
-    pub(super) fn writes(self) -> (bool, TurnWrites) {
+    /// A commit that only consumes the claimed messages, and sends these.
+    pub(super) fn sending(execution_id: u64, to_orchestrators: Vec<WorkItem>) -> Self {
         let writes = TurnWrites {
-            execution_id: self.execution_id,
-            history: self.history,
-            to_workers: self.to_workers,
-            to_orchestrators: self.to_orchestrators,
-            metadata: self.metadata,
-            cancelled: self.cancelled,
+            to_orchestrators,
+            ..TurnWrites::nothing(execution_id)
         };
-        (self.holds_queue_messages, writes)
+        Self::of(writes)
     }
 
-    /// A commit that only consumes the claimed messages.
-    pub(super) fn nothing(execution_id: u64) -> Self {
+    /// A commit that holds no queue messages back.
+    pub(super) fn of(writes: TurnWrites) -> Self {
         Self {
-            execution_id,
-            history: Vec::new(),
-            to_workers: Vec::new(),
-            to_orchestrators: Vec::new(),
-            metadata: ExecutionMetadata::default(),
-            cancelled: Vec::new(),
+            writes,
             holds_queue_messages: false,
         }
     }
+}
 
-    fn perform(&mut self, of: &ExecutionRef, action: Action) {
-        match action {
-            Action::CallActivity {
-                scheduling_event_id,
-                name,
-                input,
-                session_id,
-                tag,
-            } => self.to_workers.push(WorkItem::ActivityExecute {
-                instance: of.instance.clone(),
-                execution_id: of.execution_id,
-                id: scheduling_event_id,
-                name,
-                input,
-                session_id,
-                tag,
-            }),
-            Action::CreateTimer {
-                scheduling_event_id,
-                fire_at_ms,
-            } => self.to_orchestrators.push(WorkItem::TimerFired {
-                instance: of.instance.clone(),
-                execution_id: of.execution_id,
-                id: scheduling_event_id,
-                fire_at_ms,
-            }),
-            Action::StartSubOrchestration {
-                scheduling_event_id,
-                name,
-                version,
-                instance,
-                input,
-            } => self.to_orchestrators.push(WorkItem::StartOrchestration {
-                instance: build_child_instance_id(&of.instance, &instance),
-                orchestration: name,
-                input,
-                version,
-                parent_instance: Some(of.instance.clone()),
-                parent_id: Some(scheduling_event_id),
-                parent_execution_id: Some(of.execution_id),
-                execution_id: INITIAL_EXECUTION_ID,
-            }),
-            Action::StartOrchestrationDetached {
-                name,
-                version,
-                instance,
-                input,
-                ..
-            } => self.to_orchestrators.push(WorkItem::StartOrchestration {
-                instance,
-                orchestration: name,
-                input,
-                version,
-                parent_instance: None,
-                parent_id: None,
-                parent_execution_id: None,
-                execution_id: INITIAL_EXECUTION_ID,
-            }),
-            // Recorded in the history, nothing to send.
-            Action::WaitExternal { .. }
-            | Action::ContinueAsNew { .. }
-            | Action::UpdateCustomStatus { .. }
-            | Action::DequeueEvent { .. }
-            | Action::SetKeyValue { .. }
-            | Action::ClearKeyValue { .. }
-            | Action::ClearKeyValues => {}
-        }
+fn perform(writes: &mut TurnWrites, of: &ExecutionRef, action: Action) {
+    match action {
+        Action::CallActivity {
+            scheduling_event_id,
+            name,
+            input,
+            session_id,
+            tag,
+        } => writes.to_workers.push(WorkItem::ActivityExecute {
+            instance: of.instance.clone(),
+            execution_id: of.execution_id,
+            id: scheduling_event_id,
+            name,
+            input,
+            session_id,
+            tag,
+        }),
+        Action::CreateTimer {
+            scheduling_event_id,
+            fire_at_ms,
+        } => writes.to_orchestrators.push(WorkItem::TimerFired {
+            instance: of.instance.clone(),
+            execution_id: of.execution_id,
+            id: scheduling_event_id,
+            fire_at_ms,
+        }),
+        Action::StartSubOrchestration {
+            scheduling_event_id,
+            name,
+            version,
+            instance,
+            input,
+        } => writes.to_orchestrators.push(WorkItem::StartOrchestration {
+            instance: build_child_instance_id(&of.instance, &instance),
+            orchestration: name,
+            input,
+            version,
+            parent_instance: Some(of.instance.clone()),
+            parent_id: Some(scheduling_event_id),
+            parent_execution_id: Some(of.execution_id),
+            execution_id: INITIAL_EXECUTION_ID,
+        }),
+        Action::StartOrchestrationDetached {
+            name,
+            version,
+            instance,
+            input,
+            ..
+        } => writes.to_orchestrators.push(WorkItem::StartOrchestration {
+            instance,
+            orchestration: name,
+            input,
+            version,
+            parent_instance: None,
+            parent_id: None,
+            parent_execution_id: None,
+            execution_id: INITIAL_EXECUTION_ID,
+        }),
+        // Recorded in the history, nothing to send.
+        Action::WaitExternal { .. }
+        | Action::ContinueAsNew { .. }
+        | Action::UpdateCustomStatus { .. }
+        | Action::DequeueEvent { .. }
+        | Action::SetKeyValue { .. }
+        | Action::ClearKeyValue { .. }
+        | Action::ClearKeyValues => {}
     }
 }
 

@@ -1,15 +1,61 @@
-//! What was tried too often. One bad message is dead-lettered; only a turn that cannot be saved ends its instance. A
-//! healthy turn never comes here.
+//! What was tried too often. In: the claim. Out: the claim without the message that is at fault, which is
+//! dead-lettered; or the instance ended as poison; or the claim given back, if the code is not here or the store is
+//! away. A healthy turn never comes here.
 
-use duroxide_core::provider::OrchestrationItem;
+use duroxide_core::provider::{OrchestrationItem, TurnHistory};
 use duroxide_core::rewind::RewindMessage;
 use duroxide_core::{ErrorDetails, PoisonMessageType, WorkItem};
 
+use super::claim::{ClaimInHand, INSTANCE_REST};
+use super::commit::give_back;
+use super::forced::{self, ForcedEnd};
 use super::sort::HistoryEnd;
-use crate::engine::Engine;
+use super::without_code;
+use crate::engine::{Engine, Kept};
+use crate::options::OnUnregistered;
+
+/// A claim that was tried more often than it may be.
+pub(super) struct PoisonClaim<'a> {
+    pub(super) claim: ClaimInHand<'a>,
+    pub(super) item: OrchestrationItem,
+    pub(super) message_attempts: Vec<u32>,
+    pub(super) history: TurnHistory,
+    pub(super) kept: Option<Kept>,
+}
+
+impl PoisonClaim<'_> {
+    /// Dead-letters the message that is at fault and gives the rest of the claim back to its caller; where none is, the
+    /// instance ends as poison. An instance whose code is not here waits for it.
+    pub(super) async fn settle(mut self, engine: &Engine) -> Option<Self> {
+        let missing = without_code::missing_handler(engine, &self.item);
+        if let (Some(handler), OnUnregistered::Wait) = (&missing, engine.options.on_unregistered())
+        {
+            without_code::handle(engine, self.claim, self.item, handler).await;
+            return None;
+        }
+        // Without its code no message of it is at fault.
+        let token = self.claim.lease.token();
+        let isolated = match missing {
+            Some(_) => Isolated::No,
+            None => isolate(engine, token, &mut self.item, &self.message_attempts).await,
+        };
+        match isolated {
+            Isolated::Yes => return Some(self),
+            Isolated::No => self.end_as_poison(engine).await,
+            Isolated::StoreAway => give_back(engine, self.claim.lease, Some(INSTANCE_REST)).await,
+        }
+        None
+    }
+
+    async fn end_as_poison(self, engine: &Engine) {
+        let Self { claim, item, .. } = self;
+        let details = details(&item, claim.attempt, engine.options.max_attempts);
+        forced::end(engine, claim, item, ForcedEnd::Fail(details)).await;
+    }
+}
 
 /// What became of messages that were tried too often.
-pub(super) enum Isolated {
+enum Isolated {
     /// They are dead letters, and the turn goes on without them.
     Yes,
     /// The instance cannot go on without them.
@@ -19,7 +65,7 @@ pub(super) enum Isolated {
 }
 
 /// Dead-letters the messages that were tried too often, if the instance survives their loss.
-pub(super) async fn isolate(
+async fn isolate(
     engine: &Engine,
     lock_token: &str,
     item: &mut OrchestrationItem,
@@ -82,11 +128,7 @@ fn is_expendable(message: &WorkItem) -> bool {
 }
 
 /// What is recorded of an instance whose turn was tried too often.
-pub(super) fn details(
-    item: &OrchestrationItem,
-    attempt_count: u32,
-    max_attempts: u32,
-) -> ErrorDetails {
+fn details(item: &OrchestrationItem, attempt_count: u32, max_attempts: u32) -> ErrorDetails {
     let instance = item.instance.clone();
     let execution_id = match HistoryEnd::of(&item.history) {
         HistoryEnd::BetweenExecutions => item.execution_id + 1,

@@ -17,7 +17,7 @@ use super::commit::{Committed, RefusedCommit, commit, give_back, try_later};
 use super::drive::{Driven, NotDriven, TurnStart, drive};
 use super::forced::{self, CancelRequest, FailurePoint, ForcedEnd};
 use super::plan::{ExecutionRef, TurnCommit, plan};
-use super::report::FirstTurn;
+use super::turn_log::StartedBy;
 use crate::engine::{BlockCause, Engine, Kept};
 use crate::observability::code_spans;
 use crate::options::OnDivergence;
@@ -70,7 +70,7 @@ impl AskedEnd {
 pub(super) struct TurnRun {
     pub(super) of: ExecutionRef,
     /// Set if the execution begins with this turn.
-    pub(super) first: Option<FirstTurn>,
+    pub(super) began: Option<StartedBy>,
     pub(super) source: Source,
     /// Answers to starts that came too late.
     pub(super) refusals: Vec<WorkItem>,
@@ -143,7 +143,7 @@ async fn settle_undriven(
             try_later(engine, claim, INSTANCE_REST).await;
         }
         NotDriven::Store(error) if error.is_lease_lost() => {
-            tracing::debug!(target: "duroxide::runtime", %error, "another node has claimed the turn");
+            tracing::debug!(target: "duroxide::runtime", %error, "the lease of the turn is lost, it did nothing");
             give_back(engine, claim.lease, None).await;
         }
         NotDriven::Store(error) => {
@@ -153,7 +153,8 @@ async fn settle_undriven(
     }
 }
 
-/// The pause is made under the lease: messages that rest would be overtaken by later ones.
+/// The pause is made under the lease: a store that cannot rest an instance would only delay its claimed messages, and
+/// later ones would overtake them.
 async fn wait_for_store(engine: &Engine, claim: ClaimInHand<'_>) {
     tokio::time::sleep(INSTANCE_REST).await;
     give_back(engine, claim.lease, None).await;
@@ -206,7 +207,8 @@ fn commit_and_follow_up<'a>(
     } = driven;
     let decided = Decided::take(&mut turn);
     let bytes = run.source.bytes() + turn.events.iter().map(Event::payload_bytes).sum::<usize>();
-    let mut writes = plan(&run.of, *turn);
+    let mut planned = plan(&run.of, *turn);
+    let writes = &mut planned.writes;
     writes.to_orchestrators.extend(run.refusals.clone());
     writes.to_orchestrators.extend(to_send);
     if let (false, Some(incarnation)) = (writes.to_workers.is_empty(), claim.incarnation) {
@@ -217,12 +219,12 @@ fn commit_and_follow_up<'a>(
             execution.version(),
         );
     }
-    let after = AfterCommit::begin(engine, &claim, &run.of, &execution, &writes, decided);
+    let after = AfterCommit::begin(engine, &claim, &run.of, &execution, writes, decided);
     async move {
-        match commit(engine, run.of.whose(), claim.lease, writes).await {
+        match commit(engine, run.of.whose(), claim.lease, planned).await {
             Committed::Yes => {
                 let waits = after.waits();
-                after.committed(engine, &run.of, run.first.as_ref());
+                after.committed(engine, &run.of, run.began);
                 if let (true, Some(incarnation)) = (waits, claim.incarnation) {
                     claim.memory.keep(Kept {
                         execution,
@@ -262,7 +264,7 @@ struct Refused {
 impl Refused {
     fn of(run: TurnRun, cancel: Option<Box<AskedEnd>>, commit: &TurnCommit) -> Self {
         Self {
-            begun: match (run.first, commit.history.first()) {
+            begun: match (run.began, commit.writes.history.first()) {
                 (Some(_), Some(start)) => forced::beginning_with(start),
                 _ => Vec::new(),
             },
@@ -288,12 +290,10 @@ impl Refused {
             }
             (source, Some(asked)) => {
                 let point = FailurePoint {
-                    of,
                     beginning: self.begun,
-                    base: source.recorded().to_vec(),
-                    undecodable: false,
                     arrived: asked.messages,
                     refusals: self.refusals,
+                    ..FailurePoint::after(of, source.recorded().to_vec())
                 };
                 forced::end_at(engine, claim, point, &asked.request.into_end()).await;
             }
@@ -320,12 +320,8 @@ async fn defective_failure(
         return give_back(engine, claim.lease, None).await;
     };
     let point = FailurePoint {
-        of,
-        beginning: Vec::new(),
-        base,
-        undecodable: false,
-        arrived: Vec::new(),
         refusals,
+        ..FailurePoint::after(of, base)
     };
     let details = ErrorDetails::Infrastructure {
         operation: error.operation.clone(),
@@ -348,12 +344,9 @@ async fn diverged(
         return;
     }
     let point = FailurePoint {
-        base: run.source.recorded().to_vec(),
-        of: run.of,
-        beginning: Vec::new(),
-        undecodable: false,
         arrived,
         refusals: run.refusals,
+        ..FailurePoint::after(run.of, run.source.recorded().to_vec())
     };
     let how = ForcedEnd::Fail(divergence.to_details());
     forced::end_at(engine, claim, point, &how).await;
@@ -371,12 +364,9 @@ async fn cannot_run(
     match (cancel, run.source) {
         (Some(asked), Source::Record(history)) => {
             let point = FailurePoint {
-                of: run.of,
-                beginning: Vec::new(),
-                base: history.to_vec(),
-                undecodable: false,
                 arrived: asked.messages,
                 refusals: run.refusals,
+                ..FailurePoint::after(run.of, history.to_vec())
             };
             forced::end_at(engine, claim, point, &asked.request.into_end()).await;
         }

@@ -1,5 +1,5 @@
-//! Claimed turns that end without running code. In: a claim that the code cannot or need not see. Out: the instance
-//! blocked, its messages consumed without effect, or the claim given back.
+//! Claims with nothing to run. In: a claim that the code cannot or need not see. Out: the instance blocked, its
+//! messages consumed without effect, or the claim given back. What a request to cancel ends goes to `forced`.
 
 use duroxide_core::provider::OrchestrationItem;
 
@@ -19,22 +19,12 @@ impl ClaimInHand<'_> {
             try_later(engine, self, INSTANCE_REST).await;
             return;
         }
-        if let Some(request) = CancelRequest::of(&item.history, &item.messages) {
-            forced::end(engine, self, item, request.into_end()).await;
-            return;
-        }
         let report = format!(
             "its history does not decode: {}",
             item.history_error.as_deref().unwrap_or_default()
         );
-        let of = ExecutionRef {
-            instance: item.instance,
-            execution_id: item.execution_id,
-            name: item.orchestration_name,
-            parent: None,
-            incarnation: self.incarnation,
-        };
-        block(engine, self.lease, &of, BlockCause::MayPass, report).await;
+        self.end_or_block(engine, item, BlockCause::MayPass, report)
+            .await;
     }
 
     /// An execution that this code cannot run, as an earlier turn of it showed.
@@ -44,18 +34,24 @@ impl ClaimInHand<'_> {
         item: OrchestrationItem,
         report: String,
     ) {
+        self.end_or_block(engine, item, BlockCause::ThisCode, report)
+            .await;
+    }
+
+    /// Ends the instance if a message of the claim asks for that, and blocks it otherwise.
+    async fn end_or_block(
+        self,
+        engine: &Engine,
+        item: OrchestrationItem,
+        cause: BlockCause,
+        report: String,
+    ) {
         if let Some(request) = CancelRequest::of(&item.history, &item.messages) {
             forced::end(engine, self, item, request.into_end()).await;
             return;
         }
-        let of = ExecutionRef {
-            instance: item.instance,
-            execution_id: item.execution_id,
-            name: item.orchestration_name,
-            parent: None,
-            incarnation: self.incarnation,
-        };
-        block(engine, self.lease, &of, BlockCause::ThisCode, report).await;
+        let of = ExecutionRef::of(item, self.incarnation);
+        block(engine, self.lease, &of, cause, report).await;
     }
 
     /// Consumes messages that can have no effect, and answers starts that came too late.
@@ -71,8 +67,7 @@ impl ClaimInHand<'_> {
             instance_id = %item.instance,
             "messages for an instance that has ended or never began are consumed without effect"
         );
-        let mut writes = TurnCommit::nothing(item.execution_id);
-        writes.to_orchestrators = batch.refusals;
+        let writes = TurnCommit::sending(item.execution_id, batch.refusals);
         let consumed = forced::consume(engine, self.incarnation, self.lease, item, writes);
         if consumed.await == Consumed::Yes {
             for _ in &batch.messages {
@@ -87,7 +82,7 @@ impl ClaimInHand<'_> {
         tracing::warn!(
             target: "duroxide::runtime",
             instance_id = %instance,
-            "the next execution has no visible start; the messages rest for {delay:?}"
+            "the next execution has no visible start; the instance rests for {delay:?}"
         );
         try_later(engine, self, delay).await;
     }

@@ -18,14 +18,14 @@ use super::commit::{give_back, try_later};
 use super::drive::TurnStart;
 use super::forced::CancelRequest;
 use super::from_parent;
-use super::opened::{OpenedTurn, TURN};
+use super::leased_turn::{LeasedTurn, TURN};
 use super::plan::ExecutionRef;
-use super::report::FirstTurn;
+use super::poison::PoisonClaim;
 use super::rewind::{self, Asked};
 use super::run::{self, ReadyTurn, Source, TurnRun};
 use super::sort::{Batch, Beginning, HistoryEnd};
 use super::spans;
-use super::spent::Spent;
+use super::turn_log::StartedBy;
 use super::without_code::{self, missing_beginning};
 use crate::engine::{Engine, Kept};
 
@@ -33,11 +33,11 @@ use crate::engine::{Engine, Kept};
 /// places in its future, and the future of a turn is allocated for each turn.
 pub(super) fn run<'a>(
     engine: &'a Arc<Engine>,
-    opened: OpenedTurn,
+    leased: LeasedTurn,
     worker_id: &'a str,
 ) -> impl Future<Output = ()> + Send + 'a {
     let started = Instant::now();
-    let ran = Next::of_opened(engine, opened, worker_id).run(engine);
+    let ran = Next::of_leased(engine, leased, worker_id).run(engine);
     ran.map(move |()| {
         let lasted = started.elapsed().as_secs_f64() * 1_000.0;
         engine.metrics.record_turn_duration(lasted);
@@ -69,16 +69,16 @@ impl<'a> Next<'a> {
         }
     }
 
-    fn of_opened(engine: &'a Arc<Engine>, opened: OpenedTurn, worker_id: &'a str) -> Self {
+    fn of_leased(engine: &'a Arc<Engine>, leased: LeasedTurn, worker_id: &'a str) -> Self {
         #[cfg(feature = "test-hooks")]
-        if let Some(delay) = crate::test_hooks::get_orch_processing_delay(opened.instance()) {
+        if let Some(delay) = crate::test_hooks::get_orch_processing_delay(leased.instance()) {
             return Self::settle(async move {
                 tokio::time::sleep(delay).await;
-                let (claim, claimed, kept) = opened.take_up(engine, worker_id);
+                let (claim, claimed, kept) = leased.take_up(engine, worker_id);
                 Self::of(engine, claim, claimed, kept).run(engine).await;
             });
         }
-        let (claim, claimed, kept) = opened.take_up(engine, worker_id);
+        let (claim, claimed, kept) = leased.take_up(engine, worker_id);
         Self::of(engine, claim, claimed, kept)
     }
 
@@ -127,24 +127,24 @@ impl<'a> Next<'a> {
             return Self::settle(give_back(engine, claim.lease, Some(INSTANCE_REST)));
         }
         if claim.attempt > engine.options.max_attempts {
-            let spent = Spent {
+            let poison = PoisonClaim {
                 claim,
                 item,
                 message_attempts,
                 history,
                 kept,
             };
-            return Self::settle(Self::of_spent(engine, spent));
+            return Self::settle(Self::of_poison(engine, poison));
         }
         Self::of_history(engine, claim, item, history, kept)
     }
 
     /// Goes on with what is left of a claim that was tried too often.
-    async fn of_spent(engine: &'a Arc<Engine>, spent: Spent<'a>) {
-        let Some(left) = spent.settle(engine).await else {
+    async fn of_poison(engine: &'a Arc<Engine>, poison: PoisonClaim<'a>) {
+        let Some(left) = poison.settle(engine).await else {
             return;
         };
-        let Spent {
+        let PoisonClaim {
             claim,
             item,
             history,
@@ -215,7 +215,7 @@ impl<'a> ClaimInHand<'a> {
                 parent,
                 incarnation: self.incarnation,
             },
-            first: None,
+            began: None,
             source: Source::Memory { bytes: kept.bytes },
             refusals: batch.refusals,
         };
@@ -289,7 +289,7 @@ impl<'a> ClaimInHand<'a> {
                 parent: beginning.parent.clone(),
                 incarnation: self.incarnation,
             },
-            first: Some(FirstTurn::of(beginning.continues)),
+            began: Some(StartedBy::of(beginning.continues)),
             source: Source::Beginning,
             refusals: batch.refusals,
         };
@@ -349,7 +349,7 @@ impl<'a> ClaimInHand<'a> {
                 parent,
                 incarnation: self.incarnation,
             },
-            first: None,
+            began: None,
             source: Source::Record(Arc::clone(&history)),
             refusals: batch.refusals,
         };

@@ -48,15 +48,15 @@ pub struct RetentionRule {
     /// The newest of the root instances that have ended, by their creation, are kept, however long ago they ended.
     /// Alone it deletes all others.
     pub newest_kept: Option<u32>,
-    /// Of each instance, ended or not, so many executions are kept, the current one among them. `statuses` does not
-    /// matter here.
+    /// Number of executions that are kept of each instance, ended or not, the current one among them. `statuses` does
+    /// not matter here.
     pub executions_kept: Option<u32>,
 }
 
 /// A policy that a node applies from time to time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retention {
-    /// What is deleted.
+    /// Policy of what is deleted.
     pub policy: RetentionPolicy,
     /// How often a node looks. Of all nodes on a store one at a time does.
     pub interval: Duration,

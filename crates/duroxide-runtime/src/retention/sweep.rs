@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use duroxide_core::provider::{
     DeleteInstanceResult, InstanceFilter, InstanceQuery, InstanceStatus, InstanceSummary,
-    PAGE_SIZE_MAX, Page, ProviderAdmin, ProviderError, PruneOptions, SortKey, SortOrder,
+    PAGE_SIZE_MAX, Page, ProviderAdmin, ProviderError, PruneOptions, RefusalKind, SortKey,
+    SortOrder,
 };
 
 use super::{RetentionPolicy, RetentionReport, RetentionRule};
@@ -259,9 +260,11 @@ impl Sweep {
                     done.executions += pruned.executions_deleted;
                     done.events += pruned.events_deleted;
                 }
-                // It was deleted meanwhile.
-                Err(error) if !error.is_retryable() && error.message.contains("not found") => {}
-                Err(error) => return Err(error),
+                Err(error) => match error.refusal_about(id) {
+                    // It was deleted meanwhile.
+                    Some(RefusalKind::InstanceNotFound) => {}
+                    _ => return Err(error),
+                },
             }
         }
         Ok(done)

@@ -215,7 +215,7 @@ impl Runtime {
             names: HandlerNames::new(),
             blocked: BlockedInstances::default(),
             code_wanted: CodeWanted::new(),
-            excuses: Excuses::new(),
+            excuses: Excuses::new(options.max_attempts),
             not_before: NotBefore::new(),
             turns_ready: tokio::sync::Notify::new(),
             work_ready: tokio::sync::Notify::new(),

@@ -1,5 +1,5 @@
-//! This runtime as a node among others: it leaves its name, its code and a sign of life in the store, every few seconds
-//! and beside all work. Never: anything that waits for it.
+//! This runtime as a node among others: it leaves its name, its code, what it holds and a sign of life in the store,
+//! every few seconds and beside all work. Never: anything that waits for it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,16 +9,17 @@ use duroxide_core::BUILD_VERSION;
 use duroxide_core::clock::Clock;
 use duroxide_core::provider::{BlockedInstance, NodeInfo, NodeTerm, ProviderAdmin};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, host, shorten};
 use crate::worker;
 
 /// A node that missed so many signs of life in a row counts as gone.
 const MISSED_MAX: u32 = 3;
 /// For so long a node that is gone is still listed.
 const LISTED_FOR: Duration = Duration::from_secs(3_600);
-/// How many blocked instances a sign of life names, and how many bytes of each report.
+/// How many blocked instances a sign of life names.
 const BLOCKED_MAX: usize = 100;
-const REPORT_BYTES_MAX: usize = 4_000;
+/// How many activities that it holds a sign of life names.
+const HELD_MAX: usize = 100;
 /// What the names of the engine's own activities begin with.
 const BUILT_IN: &str = "__duroxide";
 
@@ -37,6 +38,7 @@ pub(super) async fn announce(engine: Arc<Engine>) {
     let mut node = describe(&engine);
     loop {
         node.blocked = blocked(&engine);
+        node.holds = engine.running.held(HELD_MAX);
         let announced = tokio::select! {
             biased;
             () = engine.stop.cancelled() => break,
@@ -68,13 +70,10 @@ async fn leave(admin: &dyn ProviderAdmin, id: &str) {
 }
 
 fn describe(engine: &Engine) -> NodeInfo {
-    let (host, pid) = (host(), std::process::id());
     let options = &engine.options;
-    let chosen = options.worker_node_id.clone();
-    let name = chosen.unwrap_or_else(|| format!("{host}:{pid}"));
-    let mut node = NodeInfo::new(engine.runtime_id.clone(), name);
-    node.host = host;
-    node.pid = pid;
+    let mut node = NodeInfo::new(engine.runtime_id.clone(), engine.node_name());
+    node.host = host();
+    node.pid = std::process::id();
     node.engine_version = BUILD_VERSION.to_owned();
     node.started_at_ms = engine.clock.now_ms();
     if options.orchestration_concurrency > 0 {
@@ -99,27 +98,6 @@ fn describe(engine: &Engine) -> NodeInfo {
 fn blocked(engine: &Engine) -> Vec<BlockedInstance> {
     let mut all = engine.blocked.list();
     all.truncate(BLOCKED_MAX);
-    for one in &mut all {
-        let is_short = |end: &usize| *end <= REPORT_BYTES_MAX;
-        let mut ends = one.report.char_indices().map(|(at, _)| at);
-        if one.report.len() > REPORT_BYTES_MAX
-            && let Some(end) = ends.by_ref().take_while(is_short).last()
-        {
-            one.report.truncate(end);
-        }
-    }
+    all.iter_mut().for_each(shorten);
     all
-}
-
-/// The name of this machine, as far as it can be had without asking another library.
-fn host() -> String {
-    let linux = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
-    let variable = |name: &str| std::env::var(name).ok();
-    let known = linux
-        .or_else(|| variable("HOSTNAME"))
-        .or_else(|| variable("COMPUTERNAME"));
-    let known = known.map(|name| name.trim().to_owned());
-    known
-        .filter(|name| !name.is_empty())
-        .unwrap_or_else(|| "unknown".to_owned())
 }

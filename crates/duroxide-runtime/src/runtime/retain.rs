@@ -17,8 +17,11 @@ const DUTY: &str = "retention";
 const HELD_FOR: Duration = Duration::from_secs(60);
 /// After so long it is held anew.
 const RENEWED_AFTER: Duration = Duration::from_secs(15);
-/// Between two steps the store belongs to others.
-const STEP_PAUSE: Duration = Duration::from_millis(20);
+/// Between two steps the store belongs to others: for so many times as long as the step took, so that retention works
+/// for a tenth of the time at most, and within these limits. A step that waited behind others took long.
+const PAUSE_PER_STEP: u32 = 9;
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// Applies the policy until the runtime stops.
 pub(super) async fn retain(engine: Arc<Engine>) {
@@ -81,12 +84,13 @@ async fn pass(
             }
             held_at = Instant::now();
         }
+        let begun = Instant::now();
         match sweep.step(admin).await {
             Ok(Some(done)) => total.add(done),
             Ok(None) => break Ok(()),
             Err(error) => break Err(error),
         }
-        if !engine.pause(STEP_PAUSE).await {
+        if !engine.pause(pause_after(begun.elapsed())).await {
             break Ok(());
         }
     };
@@ -100,4 +104,26 @@ async fn pass(
     // What cannot be given back now lapses.
     let _ = admin.hold_duty(DUTY, holder, Duration::ZERO).await;
     ended.map(|()| true)
+}
+
+/// How long to pause after a step that took so long.
+fn pause_after(took: Duration) -> Duration {
+    (took * PAUSE_PER_STEP).clamp(PAUSE_MIN, PAUSE_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retention_works_for_a_tenth_of_the_time_at_most() {
+        let millis = Duration::from_millis;
+        assert_eq!(pause_after(millis(8)), millis(72));
+        assert_eq!(pause_after(millis(0)), PAUSE_MIN);
+    }
+
+    #[test]
+    fn a_step_that_waited_for_a_store_that_was_away_does_not_stop_retention() {
+        assert_eq!(pause_after(Duration::from_secs(60)), PAUSE_MAX);
+    }
 }

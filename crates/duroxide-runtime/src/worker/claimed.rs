@@ -1,13 +1,14 @@
-//! A claimed activity. In: what the store handed out. Out: the activity taken apart, with its lease kept and its name
+//! A claimed activity and its lease. In: what the store handed out. Out: the activity with its lease kept and its name
 //! among those that can be cancelled, also while it waits for a slot or for its session.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide_core::WorkItem;
+use duroxide_core::clock::Clock;
 use duroxide_core::provider::{ClaimedWork, Incarnation, ScheduledActivityIdentifier};
 
-use crate::engine::{Engine, Registered};
+use crate::engine::{Claim, Engine, Registered};
 use crate::leases::{Held, Leased, Terms};
 use crate::options::renewal_interval;
 
@@ -35,12 +36,14 @@ impl ClaimedActivity {
             .leases
             .hold(Leased::Work, &work.lock_token, subject, terms);
         let registered = identifier(&work.item).map(|activity| {
-            engine.running.register(
+            let claim = Claim {
                 activity,
-                work.incarnation,
-                &work.lock_token,
-                lease.lost().clone(),
-            )
+                incarnation: work.incarnation,
+                attempt: work.attempt_count,
+                since_ms: engine.clock.now_ms(),
+                lock_token: &work.lock_token,
+            };
+            engine.running.register(claim, lease.lost().clone())
         });
         if let Some(takes_over) = registered.as_ref().filter(|one| one.takes_over) {
             // The node does not know yet that the lease of the earlier claim is lost: its renewals did not reach the

@@ -95,7 +95,7 @@ impl Completion {
                 // Cancelled, or taken over by another worker that answers instead.
                 tracing::debug!(target: "duroxide::runtime::worker", %error, "result discarded, the activity's lease is gone");
                 engine.metrics.take_back_activity(&self.end);
-                if was_away {
+                if was_away || self.lease.is_loss_excused() {
                     engine.excuses.add(&self.key);
                 }
                 self.lease.end();
@@ -137,8 +137,11 @@ impl Completion {
             attempts: 0,
         };
         let backoff = &engine.options.unregistered_backoff;
-        engine
-            .blocked
-            .insert(blocked, self.incarnation, BlockCause::MayPass, backoff)
+        // No turn is claimed, so there is no lease under which the store would note it.
+        let (rest, _) =
+            engine
+                .blocked
+                .insert(blocked, self.incarnation, BlockCause::MayPass, backoff);
+        rest
     }
 }

@@ -11,7 +11,7 @@ use super::claimed::ClaimedActivity;
 use super::sessions::{Admission, Place, Sessions};
 use super::{cancellation, execute, keep_sessions};
 use crate::engine::{Claiming, Engine, Slot, Slots, until_stopped};
-use crate::executor::{Lane, Task};
+use crate::executor::{Task, TaskKind};
 
 /// How long an activity whose session has no free place goes back to the queue; a claim without sessions waits as long.
 /// A place may become free at any time.
@@ -137,7 +137,7 @@ impl Activities {
 
 fn spawn(engine: &Arc<Engine>, slot: Slot, claimed: ClaimedActivity, place: Option<Place>) {
     let shared = Arc::clone(engine);
-    let task = Task::of(Lane::Work, "an activity of", claimed.subject());
+    let task = Task::of(TaskKind::Work, "an activity of", claimed.subject());
     match place {
         None => engine.executor.spawn(task, async move {
             execute::run(&shared, claimed, slot.number).await;

@@ -15,11 +15,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
+use super::activity_parts::ActivityParts;
 use super::awaiting::{self, Look};
 use super::claimed::{ClaimedActivity, give_back};
 use super::complete::Completion;
 use super::limits::exceeded;
-use super::work::Work;
 use super::wrong_kind;
 use crate::activity::{ActivityContext, ActivityHandler, ActivityIdentity};
 use crate::client::Client;
@@ -58,7 +58,7 @@ pub(super) fn run<'a>(
     slot: usize,
 ) -> impl Future<Output = ()> + Send + 'a {
     // Taken apart before the future begins: an activity is on the heap once, and its futures hand it on.
-    let work = Work::of(claimed);
+    let work = ActivityParts::of(claimed);
     async move {
         let started = Instant::now();
         match work {
@@ -75,13 +75,16 @@ pub(super) fn run<'a>(
     }
 }
 
-impl Work {
+impl ActivityParts {
     /// What is rare is on the heap by itself: the task of every activity would have room for it otherwise.
     async fn run(self: Box<Self>, engine: &Arc<Engine>, slot: usize) {
         let mut is_lost = self.lease.lost().is_cancelled();
         is_lost &= !Defect::LostLeaseBegins.is_on();
         if is_lost {
             // Cancelled or taken over while it waited; its result is not wanted.
+            if self.lease.is_loss_excused() {
+                engine.excuses.add(&self.key());
+            }
             self.lease.end();
             return;
         }
@@ -116,10 +119,17 @@ impl Work {
         // What the attempt started hears of its end, whatever ends it; the lease itself is needed to store that.
         let notice = cancelled.child_token();
         let ctx = self.context(engine, slot, notice.clone()).await;
+        if self.lease.is_overdue() {
+            // The answer to its claim came late, or it waited for long: another worker may run it already.
+            Box::pin(self.lease.ask(engine.store.as_ref())).await;
+        }
         let mut is_lost = cancelled.is_cancelled();
         is_lost &= !Defect::LostLeaseBegins.is_on();
         if is_lost {
-            // The store took its time to name the orchestration; meanwhile the lease went.
+            // It went while the activity waited here, or while the store named the orchestration.
+            if self.lease.is_loss_excused() {
+                engine.excuses.add(&self.key());
+            }
             self.lease.end();
             return;
         }
@@ -137,7 +147,7 @@ impl Work {
                 engine
                     .metrics
                     .count_activity(&self.end("cancelled", seconds));
-                if self.lease.was_store_away() && !is_excused {
+                if self.lease.is_loss_excused() && !is_excused {
                     engine.excuses.add(&self.key());
                 }
                 self.lease.end();

@@ -1,5 +1,6 @@
 //! Activities: claim, run, complete. One claim loop, as many activities at once as there are slots.
 
+mod activity_parts;
 mod awaiting;
 mod cancellation;
 mod claimed;
@@ -9,7 +10,6 @@ mod execute;
 mod limits;
 mod sessions;
 mod syscalls;
-mod work;
 mod wrong_kind;
 
 pub(crate) use dispatcher::{can_work, dispatch};

@@ -38,7 +38,7 @@ pub struct StoreReport {
     /// How many starts have not begun, by the handler and the version that they name: queued ones, those whose delay is
     /// not over, and those whose first turn ran while the report was made.
     pub not_begun: BTreeMap<(String, Option<String>), u64>,
-    /// What instances wait for in the queue, and starts that have not begun, and the code does not have.
+    /// Handlers that queued instances and starts that have not begun wait for, and the code does not have.
     pub queued_without_code: Vec<(String, Option<String>)>,
     /// Whether the store does not say what is queued: then it is not known which starts need which version.
     pub is_queue_unseen: bool,

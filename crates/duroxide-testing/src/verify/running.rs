@@ -29,7 +29,7 @@ pub(super) async fn verify(
             Ok(history) => history,
             Err(error) => return report.unreadable.push((id, error.to_string())),
         };
-        let end = history.iter().rev().find(|event| has_ended(&event.kind));
+        let end = history.iter().rev().find(|event| event.is_terminal());
         match end.map(|event| &event.kind) {
             None => return verify_history(store, code, id, &history, report).await,
             Some(EventKind::OrchestrationContinuedAsNew { .. }) => {}
@@ -96,15 +96,6 @@ fn verify_next(
     if let Some(version) = version {
         *report.needed.entry((name, version)).or_default() += 1;
     }
-}
-
-fn has_ended(kind: &EventKind) -> bool {
-    matches!(
-        kind,
-        EventKind::OrchestrationCompleted { .. }
-            | EventKind::OrchestrationFailed { .. }
-            | EventKind::OrchestrationContinuedAsNew { .. }
-    )
 }
 
 enum Misfit {

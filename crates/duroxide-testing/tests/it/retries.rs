@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use duroxide_core::{Either2, OrchestrationContext, StartExtras};
 use duroxide_runtime::OrchestrationStatus;
+use duroxide_runtime::client::NewStart;
 use duroxide_runtime::registry::OrchestrationRegistry;
 use duroxide_testing::Harness;
 
@@ -73,11 +74,13 @@ async fn one_whose_time_was_up_has_its_time_again_from_the_retry_on() {
         .await;
     let extras = StartExtras::default().with_timeout(DAY).expect("a day");
     for id in ["late", "later"] {
-        let labels = duroxide_core::Labels::new();
-        let client = harness.client();
-        let started =
-            client.start_orchestration_with(id, "waits", None, "", labels, extras.clone());
-        started.await.expect("it is stored");
+        let extras = extras.clone();
+        let start = NewStart {
+            extras,
+            ..NewStart::new(id, "waits", "")
+        };
+        let started = harness.client().start_orchestration_with(start).await;
+        started.expect("it is stored");
     }
     let timed_out = |status: &OrchestrationStatus| matches!(status, OrchestrationStatus::Failed { details, .. } if details.is_timed_out());
     for id in ["late", "later"] {

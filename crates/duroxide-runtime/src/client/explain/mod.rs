@@ -1,6 +1,8 @@
 //! Why an instance stands where it stands. In: its history, its queues, its children. Out: an [`Explanation`], as data
 //! and in words. Nothing is replayed and no code of an author runs.
 
+mod around;
+mod failures;
 mod open;
 mod types;
 mod words;
@@ -10,12 +12,11 @@ use std::collections::HashSet;
 use duroxide_core::Event;
 use duroxide_core::clock::{Clock, SystemClock};
 use duroxide_core::provider::{
-    BlockedInstance, DeadLetter, HandlerKind, NodeInfo, PendingActivity, PendingWork, ReadyWork,
-    ScheduledActivityIdentifier, SeenNode,
+    DeadLetter, HandlerKind, PendingActivity, PendingWork, ScheduledActivityIdentifier,
 };
-use duroxide_core::replay::SYSCALL_PREFIX;
 
-pub use types::{ActivityPlace, Explanation, Finding, Standing, Wait};
+use around::{Claim, Surroundings, ready_for};
+pub use types::{ActivityPlace, Explanation, FailedBefore, Finding, Standing, Wait};
 
 use super::{Client, ClientError};
 
@@ -27,8 +28,6 @@ const CHILDREN_MAX: usize = 100;
 const LOOKED_THROUGH: u32 = 10_000;
 /// How many dead letters of one instance an explanation lists.
 const DEAD_LETTERS_MAX: u32 = 20;
-/// How long work may be ready before nodes are doubted.
-const UNCLAIMED_MS: u64 = 30_000;
 
 /// The instance that is being explained, and what the store says of it.
 #[derive(Clone, Copy)]
@@ -40,38 +39,13 @@ struct Explaining<'a> {
     depth: usize,
 }
 
-/// What is asked of the store once, and not once per instance.
-struct Surroundings {
-    ready: Vec<ReadyWork>,
-    /// Nodes that are up; `None` if the store keeps no nodes.
-    nodes: Option<Vec<NodeInfo>>,
-    seen: HashSet<String>,
-}
-
-impl Surroundings {
-    /// What nodes that are up say of an instance that they cannot go on with.
-    fn blocked(&self, instance: &str, execution_id: u64) -> Vec<Finding> {
-        let is_it = |one: &&BlockedInstance| {
-            one.instance_id == instance && one.execution_id == execution_id
-        };
-        let mut findings = Vec::new();
-        for node in self.nodes.iter().flatten() {
-            let reported = node.blocked.iter().find(is_it);
-            findings.extend(reported.map(|one| Finding::Blocked {
-                node: node.name.clone(),
-                report: one.report.clone(),
-                attempts: one.attempts,
-            }));
-        }
-        findings
-    }
-}
-
 impl Client {
     /// Why an instance stands where it stands: what it waits for, since when, and what is in its way.
     ///
     /// The answer is derived from what is stored, so it is the same whether or not a node runs. A timer that the code
     /// no longer waits for (the loser of a select) is listed as long as it is not due: histories do not record that.
+    /// The worker that holds an activity is named once its node has announced itself after the claim, which takes some
+    /// seconds; see [`ActivityPlace::Held`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -98,7 +72,7 @@ impl Client {
         let nodes = admin.list_nodes().await?;
         let mut around = Surroundings {
             ready: ready.unwrap_or_default(),
-            nodes: nodes.map(up),
+            nodes,
             seen: HashSet::new(),
         };
         let explained = self.explain_one(instance, &mut around, 0).await?;
@@ -171,8 +145,12 @@ impl Client {
         depth: usize,
     ) -> Result<Option<Explanation>, ClientError> {
         around.seen.insert(instance.to_owned());
-        let history = self.store.read(instance).await?;
+        let mut history = self.store.read(instance).await?;
         let pending = self.admin()?.pending_work(instance).await?;
+        if history.is_empty() {
+            // The first turn may have taken the start out of the queue between the two reads.
+            history = self.store.read(instance).await?;
+        }
         let now_ms = match &pending {
             Some(pending) => pending.now_ms,
             None => SystemClock.now_ms(),
@@ -210,7 +188,19 @@ impl Client {
         let is_open = matches!(standing, Standing::Running | Standing::BetweenExecutions);
         if is_open {
             let execution_id = history.last().map_or(1, |event| event.execution_id);
-            findings.extend(around.blocked(instance, execution_id));
+            let told = around.blocked(instance, execution_id);
+            // Nodes that are up say it every few seconds; what a node noted outlives it.
+            let noted = if told.is_empty() {
+                self.admin()?.block_note(instance).await?
+            } else {
+                None
+            };
+            findings.extend(told);
+            findings.extend(noted.map(|note| Finding::Blocked {
+                node: note.node,
+                report: note.blocked.report,
+                attempts: note.blocked.attempts,
+            }));
         }
         // What has ended has messages only if something is to become of it: a retry waits for a node.
         if paused.is_none() {
@@ -251,14 +241,20 @@ impl Client {
         } = *explaining;
         match wait {
             Wait::Activity {
-                event_id, place, ..
+                event_id,
+                since_ms,
+                place,
+                ..
             } => {
                 let activity = ScheduledActivityIdentifier {
                     instance: instance.to_owned(),
                     execution_id: history.last().map_or(1, |event| event.execution_id),
                     activity_id: *event_id,
                 };
-                *place = self.place_of(&activity, pending).await?;
+                *place = match pending {
+                    Some(pending) => place_of(&activity, *since_ms, pending, around),
+                    None => self.whether_claimed(&activity).await?,
+                };
             }
             Wait::Child {
                 instance_id, why, ..
@@ -274,39 +270,56 @@ impl Client {
         Ok(())
     }
 
-    async fn place_of(
+    /// Where an activity is, on a store that cannot tell what lies in its queues.
+    async fn whether_claimed(
         &self,
         activity: &ScheduledActivityIdentifier,
-        pending: Option<&PendingWork>,
     ) -> Result<ActivityPlace, ClientError> {
-        let Some(pending) = pending else {
-            let claimed = self.store.activity_claimed(activity).await?;
-            return Ok(match claimed {
-                Some(true) => ActivityPlace::Claimed,
-                Some(false) => ActivityPlace::Queued {
-                    visible_at_ms: 0,
-                    attempts: 0,
-                },
-                None => ActivityPlace::Unknown,
-            });
+        let claimed = self.store.activity_claimed(activity).await?;
+        Ok(match claimed {
+            Some(true) => ActivityPlace::Claimed,
+            Some(false) => ActivityPlace::Queued {
+                visible_at_ms: 0,
+                attempts: 0,
+            },
+            None => ActivityPlace::Unknown,
+        })
+    }
+}
+
+/// Where an activity is. The store says whether a worker holds it, nodes say which one.
+fn place_of(
+    activity: &ScheduledActivityIdentifier,
+    scheduled_ms: u64,
+    pending: &PendingWork,
+    around: &Surroundings,
+) -> ActivityPlace {
+    let is_it = |queued: &&PendingActivity| {
+        queued.activity_id == activity.activity_id && queued.execution_id == activity.execution_id
+    };
+    let Some(queued) = pending.activities.iter().find(is_it) else {
+        return ActivityPlace::NotQueued;
+    };
+    let attempts = queued.attempts;
+    let lease = queued.leased_until_ms;
+    let Some(until_ms) = lease.filter(|until| *until > pending.now_ms) else {
+        return ActivityPlace::Queued {
+            visible_at_ms: queued.visible_at_ms,
+            attempts,
         };
-        let is_it = |queued: &&PendingActivity| {
-            queued.activity_id == activity.activity_id
-                && queued.execution_id == activity.execution_id
-        };
-        let place = pending.activities.iter().find(is_it).map(|queued| {
-            let attempts = queued.attempts;
-            match queued.leased_until_ms {
-                Some(until_ms) if until_ms > pending.now_ms => {
-                    ActivityPlace::Held { until_ms, attempts }
-                }
-                _ => ActivityPlace::Queued {
-                    visible_at_ms: queued.visible_at_ms,
-                    attempts,
-                },
-            }
-        });
-        Ok(place.unwrap_or(ActivityPlace::NotQueued))
+    };
+    let holder = around.holder(Claim {
+        activity,
+        scheduled_ms,
+        attempt: attempts,
+    });
+    let silent = holder.filter(|(seen, _)| seen.is_gone);
+    ActivityPlace::Held {
+        until_ms,
+        attempts,
+        worker: holder.map(|(seen, _)| seen.node.name.clone()),
+        since_ms: holder.map(|(_, held)| held.since_ms),
+        silent_since_ms: silent.map(|(seen, _)| seen.last_seen_ms),
     }
 }
 
@@ -318,11 +331,6 @@ fn dead_letter_findings(letters: &[DeadLetter]) -> Vec<Finding> {
         at_ms: letter.dead_lettered_at_ms,
     };
     letters.iter().rev().map(finding).collect()
-}
-
-fn up(seen: Vec<SeenNode>) -> Vec<NodeInfo> {
-    let up = seen.into_iter().filter(|node| !node.is_gone);
-    up.map(|seen| seen.node).collect()
 }
 
 /// An instance without a history: its start waits, or the store knows nothing of it.
@@ -413,82 +421,4 @@ fn missing_code(
         }
     }
     findings
-}
-
-/// Ready work of a handler: nodes that have its code are busy, or there is none.
-fn ready_for(
-    (around, now_ms): (&Surroundings, u64),
-    kind: HandlerKind,
-    name: &str,
-    version: Option<&str>,
-) -> Option<Finding> {
-    let ready = around.ready.iter().find(|work| {
-        work.kind == kind && work.name == name && work.version.as_deref() == version
-    })?;
-    let (name, version) = (ready.name.clone(), ready.version.clone());
-    let (count, since_ms) = (ready.count, ready.ready_since_ms);
-    // Every node has the engine's own activities, and none lists them.
-    let is_engines = kind == HandlerKind::Activity && name.starts_with(SYSCALL_PREFIX);
-    let has_it = |node: &NodeInfo| is_engines || node.has(kind, &name, version.as_deref());
-    if let Some(nodes) = around.nodes.as_ref().filter(|all| !all.iter().any(has_it)) {
-        return Some(Finding::NoNodeHasIt {
-            kind,
-            name,
-            version,
-            count,
-            since_ms,
-            nodes: nodes.len() as u64,
-        });
-    }
-    Some(if now_ms.saturating_sub(since_ms) < UNCLAIMED_MS {
-        Finding::InLine {
-            kind,
-            name,
-            version,
-            count,
-            since_ms,
-        }
-    } else {
-        Finding::NotClaimed {
-            kind,
-            name,
-            version,
-            count,
-            since_ms,
-        }
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use duroxide_core::replay::SYSCALL_AWAIT_INSTANCE;
-
-    use super::*;
-
-    fn finding(name: &str, nodes: Vec<NodeInfo>) -> Finding {
-        let ready = ReadyWork {
-            kind: HandlerKind::Activity,
-            name: name.to_owned(),
-            version: None,
-            count: 1,
-            ready_since_ms: 0,
-        };
-        let around = Surroundings {
-            ready: vec![ready],
-            nodes: Some(nodes),
-            seen: HashSet::new(),
-        };
-        ready_for((&around, 1), HandlerKind::Activity, name, None).expect("it is ready")
-    }
-
-    #[test]
-    fn every_node_has_the_activities_of_the_engine_though_none_lists_them() {
-        let up = || vec![NodeInfo::new("1", "node")];
-        let own = finding(SYSCALL_AWAIT_INSTANCE, up());
-        assert!(matches!(own, Finding::InLine { .. }), "{own:?}");
-        let missing = finding("charge", up());
-        assert!(matches!(missing, Finding::NoNodeHasIt { nodes: 1, .. }));
-        let nobody = finding(SYSCALL_AWAIT_INSTANCE, Vec::new());
-        assert!(matches!(nobody, Finding::NoNodeHasIt { nodes: 0, .. }));
-    }
 }

@@ -1,9 +1,10 @@
 //! What a history leaves open. Pure: events in, waits out.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::HashSet;
 
-use duroxide_core::{Event, EventKind, build_child_instance_id, is_engine_queue};
+use duroxide_core::{Event, EventKind, build_child_instance_id, open_waits};
 
+use super::failures::Failures;
 use super::types::{ActivityPlace, Finding, Standing, Wait};
 
 /// Where the execution with this history stands; `None` if it never began.
@@ -35,138 +36,64 @@ pub(super) fn cancel_requests(history: &[Event]) -> Vec<Finding> {
 
 /// What the history asked for and did not get, in the order of asking.
 pub(super) fn waits(history: &[Event]) -> Vec<Wait> {
-    let mut open = Open::default();
+    let open: HashSet<u64> = open_waits(history)
+        .iter()
+        .map(|wait| wait.event_id)
+        .collect();
+    let mut failures = Failures::default();
+    let mut waits = Vec::with_capacity(open.len());
     for event in history {
-        open.take(event);
-    }
-    open.waits.into_values().collect()
-}
-
-/// Waits that are open so far, and what arrived before a wait was recorded.
-#[derive(Default)]
-struct Open {
-    /// By the event that began them, which is their order.
-    waits: BTreeMap<u64, Wait>,
-    /// Waits for signals, by name, oldest first; those that are not open any more are passed over.
-    signals: HashMap<String, VecDeque<u64>>,
-    /// The same for queues.
-    queues: HashMap<String, VecDeque<u64>>,
-    /// Queue messages that were delivered and not asked for, by queue.
-    unread: HashMap<String, usize>,
-}
-
-impl Open {
-    fn take(&mut self, event: &Event) {
-        let (event_id, since_ms) = (event.event_id, event.timestamp_ms);
-        match &event.kind {
-            EventKind::OrchestrationStarted {
-                carry_forward_events,
-                ..
-            } => {
-                let carried = carry_forward_events.iter().flatten();
-                for (name, _) in carried.filter(|(name, _)| !is_engine_queue(name)) {
-                    *self.unread.entry(name.clone()).or_default() += 1;
-                }
-            }
-            EventKind::ActivityScheduled {
-                name,
-                session_id,
-                tag,
-                ..
-            } => self.begin(Wait::Activity {
-                event_id,
-                name: name.clone(),
-                tag: tag.clone(),
-                session: session_id.clone(),
-                since_ms,
-                place: ActivityPlace::Unknown,
-            }),
-            EventKind::TimerCreated { fire_at_ms } => self.begin(Wait::Timer {
-                event_id,
-                due_ms: *fire_at_ms,
-                since_ms,
-            }),
-            EventKind::ExternalSubscribed { name } => {
-                let name = name.clone();
-                self.signals
-                    .entry(name.clone())
-                    .or_default()
-                    .push_back(event_id);
-                self.begin(Wait::Signal {
-                    event_id,
-                    name,
-                    since_ms,
-                });
-            }
-            EventKind::QueueSubscribed { name } => self.ask_queue(event, name),
-            EventKind::SubOrchestrationScheduled { name, instance, .. } => {
-                self.begin(Wait::Child {
-                    event_id,
-                    name: name.clone(),
-                    instance_id: build_child_instance_id(&event.instance_id, instance),
-                    since_ms,
-                    why: None,
-                });
-            }
-            EventKind::ExternalEvent { name, .. } => {
-                close_first(&mut self.waits, self.signals.get_mut(name));
-            }
-            EventKind::QueueEventDelivered { name, .. } if is_engine_queue(name) => {}
-            EventKind::QueueEventDelivered { name, .. } => {
-                let is_taken = close_first(&mut self.waits, self.queues.get_mut(name));
-                if !is_taken {
-                    *self.unread.entry(name.clone()).or_default() += 1;
-                }
-            }
-            EventKind::ActivityCompleted { .. }
-            | EventKind::ActivityFailed { .. }
-            | EventKind::ActivityCancelRequested { .. }
-            | EventKind::TimerFired { .. }
-            | EventKind::ExternalSubscribedCancelled { .. }
-            | EventKind::QueueSubscriptionCancelled { .. }
-            | EventKind::SubOrchestrationCompleted { .. }
-            | EventKind::SubOrchestrationFailed { .. }
-            | EventKind::SubOrchestrationCancelRequested { .. } => {
-                if let Some(source) = event.source_event_id {
-                    self.waits.remove(&source);
-                }
-            }
-            _ => {}
+        failures.take(event);
+        if open.contains(&event.event_id) {
+            waits.extend(begun_by(event, &failures));
         }
     }
-
-    fn begin(&mut self, wait: Wait) {
-        self.waits.insert(wait.event_id(), wait);
-    }
-
-    /// A message that came before is taken at once.
-    fn ask_queue(&mut self, event: &Event, name: &str) {
-        match self.unread.get_mut(name) {
-            Some(unread) if *unread > 0 => *unread -= 1,
-            _ => {
-                let asked = self.queues.entry(name.to_owned()).or_default();
-                asked.push_back(event.event_id);
-                self.begin(Wait::Queue {
-                    event_id: event.event_id,
-                    name: name.to_owned(),
-                    since_ms: event.timestamp_ms,
-                });
-            }
-        }
-    }
+    waits
 }
 
-/// Closes the oldest wait of a name that is still open; returns whether there was one.
-fn close_first(waits: &mut BTreeMap<u64, Wait>, asked: Option<&mut VecDeque<u64>>) -> bool {
-    let Some(asked) = asked else {
-        return false;
-    };
-    while let Some(event_id) = asked.pop_front() {
-        if waits.remove(&event_id).is_some() {
-            return true;
-        }
-    }
-    false
+/// The wait that an event began.
+fn begun_by(event: &Event, failures: &Failures<'_>) -> Option<Wait> {
+    let (event_id, since_ms) = (event.event_id, event.timestamp_ms);
+    Some(match &event.kind {
+        EventKind::ActivityScheduled {
+            name,
+            session_id,
+            tag,
+            ..
+        } => Wait::Activity {
+            event_id,
+            name: name.clone(),
+            tag: tag.clone(),
+            session: session_id.clone(),
+            since_ms,
+            place: ActivityPlace::Unknown,
+            failed_before: failures.of(event_id),
+        },
+        EventKind::TimerCreated { fire_at_ms } => Wait::Timer {
+            event_id,
+            due_ms: *fire_at_ms,
+            since_ms,
+            failed_before: failures.just_before(),
+        },
+        EventKind::ExternalSubscribed { name } => Wait::Signal {
+            event_id,
+            name: name.clone(),
+            since_ms,
+        },
+        EventKind::QueueSubscribed { name } => Wait::Queue {
+            event_id,
+            name: name.clone(),
+            since_ms,
+        },
+        EventKind::SubOrchestrationScheduled { name, instance, .. } => Wait::Child {
+            event_id,
+            name: name.clone(),
+            instance_id: build_child_instance_id(&event.instance_id, instance),
+            since_ms,
+            why: None,
+        },
+        _ => return None,
+    })
 }
 
 impl Wait {
@@ -192,62 +119,6 @@ mod tests {
             Event::with_event_id(at as u64 + 1, "i", 1, source, kind)
         };
         kinds.into_iter().enumerate().map(number).collect()
-    }
-
-    fn open_ids(kinds: Vec<(Option<u64>, EventKind)>) -> Vec<u64> {
-        waits(&history(kinds)).iter().map(Wait::event_id).collect()
-    }
-
-    fn dequeue() -> (Option<u64>, EventKind) {
-        let name = "inbox".to_owned();
-        (None, EventKind::QueueSubscribed { name })
-    }
-
-    fn message() -> (Option<u64>, EventKind) {
-        let (name, data) = ("inbox".to_owned(), String::new());
-        (None, EventKind::QueueEventDelivered { name, data })
-    }
-
-    #[test]
-    fn an_answer_closes_the_wait_it_answers() {
-        let timer = || (None, EventKind::TimerCreated { fire_at_ms: 9 });
-        let fired = (Some(1), EventKind::TimerFired { fire_at_ms: 9 });
-        assert_eq!(open_ids(vec![timer(), timer()]), [1, 2]);
-        assert_eq!(open_ids(vec![timer(), timer(), fired]), [2]);
-    }
-
-    #[test]
-    fn a_message_that_came_first_is_not_waited_for() {
-        assert_eq!(open_ids(vec![message(), dequeue()]), Vec::<u64>::new());
-        assert_eq!(open_ids(vec![message(), dequeue(), dequeue()]), [3]);
-        assert_eq!(open_ids(vec![dequeue(), message()]), Vec::<u64>::new());
-        let dropped = EventKind::QueueSubscriptionCancelled {
-            reason: "dropped_future".into(),
-        };
-        assert_eq!(
-            open_ids(vec![dequeue(), (Some(1), dropped)]),
-            Vec::<u64>::new()
-        );
-    }
-
-    #[test]
-    fn a_wait_that_was_given_up_takes_no_message() {
-        let dropped = EventKind::QueueSubscriptionCancelled {
-            reason: "dropped_future".into(),
-        };
-        let kinds = vec![dequeue(), dequeue(), (Some(1), dropped), message()];
-        assert_eq!(open_ids(kinds), Vec::<u64>::new());
-    }
-
-    #[test]
-    fn signals_of_a_name_are_answered_in_order() {
-        let wait = |name: &str| (None, EventKind::ExternalSubscribed { name: name.into() });
-        let signal = |name: &str| {
-            let (name, data) = (name.to_owned(), String::new());
-            (None, EventKind::ExternalEvent { name, data })
-        };
-        let kinds = vec![wait("a"), wait("b"), wait("a"), signal("a")];
-        assert_eq!(open_ids(kinds), [2, 3]);
     }
 
     #[test]

@@ -17,19 +17,20 @@ pub struct Explanation {
     pub execution_id: u64,
     /// The status of that execution.
     pub standing: Standing,
-    /// When this was found out, in milliseconds since the Unix epoch.
+    /// Time at which this was found out, in milliseconds since the Unix epoch.
     pub now_ms: u64,
-    /// When the last event of its history was made, in milliseconds since the Unix epoch.
+    /// Time of the last event of its history, in milliseconds since the Unix epoch.
     pub last_event_ms: Option<u64>,
-    /// What it waits for, in the order in which its code asked.
+    /// Its waits, in the order in which its code asked.
     pub waits: Vec<Wait>,
-    /// What else an operator should know.
+    /// Other facts that an operator should know.
     pub findings: Vec<Finding>,
 }
 
 /// Where an instance stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Standing {
     /// Its start is in the queue.
     NotBegun,
@@ -58,6 +59,7 @@ impl Standing {
 /// Something that an instance waits for. Times are in milliseconds since the Unix epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "for", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Wait {
     /// The result of an activity.
     Activity {
@@ -73,6 +75,8 @@ pub enum Wait {
         since_ms: u64,
         /// The queue or worker that has it.
         place: ActivityPlace,
+        /// How the same call failed before it was asked for again.
+        failed_before: Option<FailedBefore>,
     },
     /// A timer.
     Timer {
@@ -82,6 +86,9 @@ pub enum Wait {
         due_ms: u64,
         /// The time at which it was set.
         since_ms: u64,
+        /// The failure that the code answered by setting it. Such a timer is the pause of a policy that tries again, or
+        /// one of the author's own: the record does not tell them apart.
+        failed_before: Option<FailedBefore>,
     },
     /// A signal.
     Signal {
@@ -130,9 +137,25 @@ impl Wait {
     }
 }
 
+/// Failures of one call of an activity, as the history shows them: the same name, input, tag and session, asked for
+/// again after each failure. Times are in milliseconds since the Unix epoch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct FailedBefore {
+    /// The name of the activity.
+    pub activity: String,
+    /// How often it failed in this execution.
+    pub times: u32,
+    /// Message of the last failure.
+    pub last_error: String,
+    /// The time at which the last failure was recorded.
+    pub at_ms: u64,
+}
+
 /// Where an activity is that has no result yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ActivityPlace {
     /// The store cannot tell.
     Unknown,
@@ -149,6 +172,13 @@ pub enum ActivityPlace {
         until_ms: u64,
         /// The number of this attempt.
         attempts: u32,
+        /// The name of the node that holds it; `None` if none has said so. A node says what it holds when it announces
+        /// itself, so this is known a few seconds after the claim.
+        worker: Option<String>,
+        /// The time at which that node claimed it.
+        since_ms: Option<u64>,
+        /// The time at which that node was last heard from, if it is gone: it died, or it cannot reach the store.
+        silent_since_ms: Option<u64>,
     },
     /// A worker has claimed it at least once; the store cannot tell more.
     Claimed,

@@ -5,7 +5,10 @@ use std::fmt::{self, Display, Formatter};
 use duroxide_core::provider::HandlerKind;
 use duroxide_core::termination_reason;
 
-use super::types::{ActivityPlace, Explanation, Finding, Standing, Wait};
+use super::types::{ActivityPlace, Explanation, FailedBefore, Finding, Standing, Wait};
+
+/// How much of the last error of a call is put into words.
+const ERROR_CHARS_MAX: usize = 300;
 
 impl Display for Explanation {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -77,21 +80,29 @@ impl Wait {
                 session,
                 since_ms,
                 place,
+                failed_before,
             } => {
                 let since = ago(*since_ms, now_ms);
                 let tag = tag.as_ref().map_or(String::new(), |t| format!(", tag {t}"));
                 let session = session.as_ref();
                 let session = session.map_or(String::new(), |s| format!(", session {s}"));
                 let place = place.in_words(now_ms);
+                let before = failed_before.as_ref();
+                let before = before.map_or(String::new(), |b| format!("; {}", b.of_call(now_ms)));
                 format!(
-                    "waits for activity {name} (event {event_id}{tag}{session}), scheduled {since}: {place}"
+                    "waits for activity {name} (event {event_id}{tag}{session}), scheduled {since}: {place}{before}"
                 )
             }
             Self::Timer {
-                event_id, due_ms, ..
+                event_id,
+                due_ms,
+                failed_before,
+                ..
             } => {
                 let due = due(*due_ms, now_ms);
-                format!("waits for a timer (event {event_id}), due {due}")
+                let after = failed_before.as_ref();
+                let after = after.map_or(String::new(), |b| format!(", {}", b.of_answer(now_ms)));
+                format!("waits for a timer (event {event_id}), due {due}{after}")
             }
             Self::Signal {
                 event_id,
@@ -125,6 +136,37 @@ impl Wait {
     }
 }
 
+impl FailedBefore {
+    /// Of a call that was asked for again.
+    fn of_call(&self, now_ms: u64) -> String {
+        let (often, when, error) = self.parts(now_ms);
+        format!("failed {often} before, {when}: {error}")
+    }
+
+    /// Of what the code did about it.
+    fn of_answer(&self, now_ms: u64) -> String {
+        let (often, when, error) = self.parts(now_ms);
+        let activity = &self.activity;
+        format!("set when activity {activity} had failed {often}, {when}: {error}")
+    }
+
+    fn parts(&self, now_ms: u64) -> (String, String, String) {
+        let (since, error) = (ago(self.at_ms, now_ms), shown(&self.last_error));
+        match self.times {
+            1 => ("once".to_owned(), since, error),
+            n => (format!("{n} times"), format!("last {since}"), error),
+        }
+    }
+}
+
+/// So much of an error as a line can take; the data has all of it.
+fn shown(error: &str) -> String {
+    match error.char_indices().nth(ERROR_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &error[..end]),
+        None => error.to_owned(),
+    }
+}
+
 impl ActivityPlace {
     fn in_words(&self, now_ms: u64) -> String {
         match self {
@@ -146,9 +188,18 @@ impl ActivityPlace {
                 let due = due(*visible_at_ms, now_ms);
                 format!("in the queue, after {}, next try {due}", times(*attempts))
             }
-            Self::Held { until_ms, attempts } => {
+            Self::Held {
+                until_ms,
+                attempts,
+                worker,
+                since_ms,
+                silent_since_ms,
+            } => {
                 let due = due(*until_ms, now_ms);
-                format!("a worker holds it, attempt {attempts}, its lease ends {due}")
+                let who = holder(worker.as_deref(), *silent_since_ms, now_ms);
+                let since =
+                    since_ms.map_or(String::new(), |at| format!(", since {}", ago(at, now_ms)));
+                format!("{who} holds it, attempt {attempts}{since}, its lease ends {due}")
             }
             Self::Claimed => "a worker has claimed it".to_owned(),
             Self::NotQueued => {
@@ -261,6 +312,18 @@ impl Finding {
     }
 }
 
+/// The worker that holds an activity, as far as it is known.
+fn holder(worker: Option<&str>, silent_since_ms: Option<u64>, now_ms: u64) -> String {
+    match (worker, silent_since_ms) {
+        (None, _) => "a worker".to_owned(),
+        (Some(name), None) => format!("worker {name}"),
+        (Some(name), Some(at_ms)) => {
+            let silent = span(now_ms.saturating_sub(at_ms));
+            format!("worker {name}, which has not been heard from for {silent},")
+        }
+    }
+}
+
 fn times(attempts: u32) -> String {
     match attempts {
         1 => "1 attempt".to_owned(),
@@ -319,5 +382,69 @@ mod tests {
         assert_eq!(due(500, 0), "now");
         assert_eq!(due(0, 5_000), "5s ago");
         assert_eq!(ago(5_000, 0), "just now", "a clock that was set back");
+    }
+    #[test]
+    fn the_worker_that_holds_an_activity_is_told_as_far_as_it_is_known() {
+        let held = |worker: Option<&str>, since_ms, silent_since_ms| {
+            let place = ActivityPlace::Held {
+                until_ms: 65_000,
+                attempts: 2,
+                worker: worker.map(str::to_owned),
+                since_ms,
+                silent_since_ms,
+            };
+            place.in_words(60_000)
+        };
+        assert_eq!(
+            held(None, None, None),
+            "a worker holds it, attempt 2, its lease ends in 5s"
+        );
+        assert_eq!(
+            held(Some("harbour-1"), Some(50_000), None),
+            "worker harbour-1 holds it, attempt 2, since 10s ago, its lease ends in 5s"
+        );
+        assert_eq!(
+            held(Some("harbour-1"), Some(30_000), Some(40_000)),
+            "worker harbour-1, which has not been heard from for 20s, holds it, attempt 2, since 30s ago, \
+             its lease ends in 5s"
+        );
+    }
+    #[test]
+    fn a_wait_tells_how_its_call_failed_before() {
+        let failed = |times, last_error: String| {
+            Some(FailedBefore {
+                activity: "charge".to_owned(),
+                times,
+                last_error,
+                at_ms: 57_000,
+            })
+        };
+        let wait = Wait::Activity {
+            event_id: 5,
+            name: "charge".to_owned(),
+            tag: None,
+            session: None,
+            since_ms: 58_000,
+            place: ActivityPlace::Claimed,
+            failed_before: failed(2, "no funds".to_owned()),
+        };
+        assert_eq!(
+            wait.in_words(60_000),
+            "waits for activity charge (event 5), scheduled 2s ago: a worker has claimed it; failed 2 times before, \
+             last 3s ago: no funds"
+        );
+        let wait = Wait::Timer {
+            event_id: 4,
+            due_ms: 90_000,
+            since_ms: 57_000,
+            failed_before: failed(1, "é".repeat(301)),
+        };
+        let error = "é".repeat(300);
+        assert_eq!(
+            wait.in_words(60_000),
+            format!(
+                "waits for a timer (event 4), due in 30s, set when activity charge had failed once, 3s ago: {error}…"
+            )
+        );
     }
 }

@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 
-use duroxide_core::provider::{InstanceOutcome, OutcomeStatus, ProviderError};
+use duroxide_core::Event;
+use duroxide_core::provider::{OutcomeStatus, ProviderError};
 use duroxide_core::replay::ParentLink;
 use duroxide_core::rewind::{Child, ChildStanding, FailureMark, Rewind};
 
@@ -19,6 +20,8 @@ pub(super) async fn look_at(
 ) -> Result<Option<HashMap<u64, ChildStanding>>, ProviderError> {
     let mut standings = HashMap::new();
     for child in &rewind.children {
+        // Before its history is read: a request that is gone by then has left its mark there.
+        let has_request = child.cancelled && has_request_to_cancel(engine, child).await?;
         let found = match found(engine, child).await? {
             Some(found) => Some(found),
             // Once it has begun, its history shows whose it is and how it stands.
@@ -27,14 +30,17 @@ pub(super) async fn look_at(
             None => found(engine, child).await?,
         };
         let standing = match found {
-            Some(found) if is_its_own(rewind, child, &found.link) => {
-                let outcome = engine.store.read_outcome(&child.instance).await?;
-                standing(outcome, found.failure)
-            }
+            Some(found) if is_its_own(rewind, child, &found.link) => found.standing,
             // Another instance may have the id: the start is sent again, and refused, which the code sees.
             _ => ChildStanding::Unborn,
         };
-        if child.cancelled && is_being_cancelled(engine, child, &standing).await? {
+        let is_being_cancelled = match standing {
+            ChildStanding::Running => child.cancelled,
+            // Behind the request of an earlier retry, which lets it go on first.
+            ChildStanding::Failed(..) => has_request,
+            ChildStanding::Completed(_) | ChildStanding::Unborn => false,
+        };
+        if is_being_cancelled {
             return Ok(None);
         }
         standings.insert(child.event_id, standing);
@@ -42,19 +48,9 @@ pub(super) async fn look_at(
     Ok(Some(standings))
 }
 
-/// Whether a child that the failure cancelled has yet to end. One that has ended may have the request before it all the
-/// same: behind the request of an earlier retry, which lets it go on first.
-async fn is_being_cancelled(
-    engine: &Engine,
-    child: &Child,
-    standing: &ChildStanding,
-) -> Result<bool, ProviderError> {
-    let admin = match standing {
-        ChildStanding::Running => return Ok(true),
-        ChildStanding::Failed(..) => engine.store.as_management_capability(),
-        ChildStanding::Completed(_) | ChildStanding::Unborn => None,
-    };
-    let Some(admin) = admin else {
+/// Whether a request to cancel waits for a child, or for the commit of a turn that has taken it.
+async fn has_request_to_cancel(engine: &Engine, child: &Child) -> Result<bool, ProviderError> {
+    let Some(admin) = engine.store.as_management_capability() else {
         return Ok(false);
     };
     let pending = admin.pending_work(&child.instance).await?;
@@ -79,16 +75,16 @@ async fn is_about_to_begin(engine: &Engine, child: &Child) -> Result<bool, Provi
 struct Found {
     /// Who awaits it.
     link: ParentLink,
-    /// How its current execution ended, if it has.
-    failure: Option<FailureMark>,
+    standing: ChildStanding,
 }
 
-/// The instance under the id of a child; `None` if no instance awaits it, or there is none.
+/// The instance under the id of a child; `None` if no instance awaits it, or there is none. One read tells it all: what
+/// two reads say may never have been true at once.
 async fn found(engine: &Engine, child: &Child) -> Result<Option<Found>, ProviderError> {
     let history = engine.store.read(&child.instance).await?;
-    let failure = FailureMark::of(&history);
+    let standing = standing(&history);
     let link = ParentLink::recorded_in(&history);
-    Ok(link.map(|link| Found { link, failure }))
+    Ok(link.map(|link| Found { link, standing }))
 }
 
 /// Whether the instance under the id of a child was started by the operation that awaits the child.
@@ -98,13 +94,15 @@ fn is_its_own(rewind: &Rewind, child: &Child, link: &ParentLink) -> bool {
         && rewind.awaits(link.execution_id, child)
 }
 
-fn standing(outcome: Option<InstanceOutcome>, failure: Option<FailureMark>) -> ChildStanding {
+/// How an instance stands whose latest execution has this history.
+fn standing(history: &[Event]) -> ChildStanding {
+    let end = history.iter().rfind(|event| event.is_terminal());
+    let outcome = end.and_then(|end| Some((end.execution_id, OutcomeStatus::of_event(end)?)));
     match outcome {
-        None => ChildStanding::Unborn,
-        Some(outcome) => match outcome.status {
-            OutcomeStatus::Running => ChildStanding::Running,
-            OutcomeStatus::Completed { output } => ChildStanding::Completed(output),
-            OutcomeStatus::Failed { .. } => ChildStanding::Failed(outcome.execution_id, failure),
-        },
+        None | Some((_, OutcomeStatus::Running)) => ChildStanding::Running,
+        Some((_, OutcomeStatus::Completed { output })) => ChildStanding::Completed(output),
+        Some((execution_id, OutcomeStatus::Failed { .. })) => {
+            ChildStanding::Failed(execution_id, FailureMark::of(history))
+        }
     }
 }

@@ -12,7 +12,7 @@ mod children;
 use std::time::Duration;
 
 use duroxide_core::clock::Clock;
-use duroxide_core::provider::{ExecutionMetadata, OrchestrationItem};
+use duroxide_core::provider::{ExecutionMetadata, OrchestrationItem, TurnWrites};
 use duroxide_core::replay::ParentLink;
 use duroxide_core::rewind::{Child, ChildStanding, Rewind};
 use duroxide_core::{BUILD_VERSION, Event};
@@ -74,13 +74,13 @@ pub(super) async fn run(
         incarnation: claim.incarnation,
         instance: item.instance,
     };
-    let writes = TurnCommit {
+    let writes = TurnWrites {
         metadata: metadata(&of, &history),
         history,
         to_orchestrators,
-        ..TurnCommit::nothing(execution_id)
+        ..TurnWrites::nothing(execution_id)
     };
-    match commit(engine, of.whose(), claim.lease, writes).await {
+    match commit(engine, of.whose(), claim.lease, TurnCommit::of(writes)).await {
         Committed::Yes => {
             engine.blocked.remove(&of.instance);
             engine.metrics.increment_active_orchestrations();

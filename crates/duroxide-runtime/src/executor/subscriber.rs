@@ -1,14 +1,14 @@
-//! Where the log lines of what the engine polls go. In: the subscriber of the thread that starts the engine. Out: what
-//! its threads must be told; nothing if they hear of it anyway. Telling them costs every poll, and makes every line of
-//! the program look for the subscriber of its thread.
+//! The `tracing` subscriber of the engine's threads. In: that of the thread that starts the engine. Out: the subscriber
+//! to set around each poll; none if every thread has it anyway, because setting it costs each poll and makes every log
+//! line of the program look up the subscriber of its thread.
 
 use tracing::Dispatch;
 use tracing::dispatcher::{get_default, has_been_set};
 use tracing::subscriber::NoSubscriber;
 
-/// The subscriber that threads of the engine need to be told: one that only this thread has.
+/// The subscriber that the engine has to set on its threads: one that only this thread has.
 pub(super) fn of_this_thread() -> Option<Dispatch> {
-    of_the_caller().filter(|own| !is_that_of_every_thread(own))
+    of_the_caller().filter(|own| !is_global(own))
 }
 
 /// The subscriber of this thread, if it has any.
@@ -17,12 +17,15 @@ pub(super) fn of_the_caller() -> Option<Dispatch> {
     (!own.is::<NoSubscriber>()).then_some(own)
 }
 
-/// Whether a thread that was told nothing has the same one. A new thread is asked: `tracing` does not tell.
-fn is_that_of_every_thread(own: &Dispatch) -> bool {
+/// Whether this is the global subscriber, the one of every thread that has none of its own.
+///
+/// `tracing` neither shows the global subscriber nor compares two. So a new thread, which has none of its own, reports
+/// which one it finds, and the two are compared by their `Debug` text: the kind and the address of the subscriber. The
+/// test below fails if a release of `tracing` shows neither.
+fn is_global(own: &Dispatch) -> bool {
     if !has_been_set() {
         return false;
     }
-    // A subscriber shows as its kind and its address.
     let shown = || get_default(|subscriber| format!("{subscriber:?}"));
     let of_a_new_thread = std::thread::spawn(shown).join();
     of_a_new_thread.is_ok_and(|theirs| theirs == format!("{own:?}"))
@@ -36,9 +39,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_are_told_of_a_subscriber_that_only_this_one_has() {
+    fn a_subscriber_that_only_this_thread_has_is_set_on_the_engines_threads() {
         with_default(registry(), || assert!(of_this_thread().is_some()));
-        // That of the whole process listens to nothing, so that other tests do not notice.
+        // The global one of this process records nothing, so that other tests do not notice.
         set_global_default(registry()).expect("no test installs another one");
         assert!(of_this_thread().is_none(), "every thread has it");
         with_default(registry(), || {

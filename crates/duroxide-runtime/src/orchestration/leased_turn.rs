@@ -15,14 +15,14 @@ use crate::options::renewal_interval;
 pub(super) const TURN: &str = "a turn of";
 
 /// A claimed turn whose lease is kept from now on, with what memory holds of its instance.
-pub(super) struct OpenedTurn {
+pub(super) struct LeasedTurn {
     claimed: ClaimedTurn,
     lease: Held,
     memory: OpenTurn,
     kept: Option<Kept>,
 }
 
-impl OpenedTurn {
+impl LeasedTurn {
     pub(super) fn new(engine: &Engine, claimed: ClaimedTurn) -> Self {
         let options = &engine.options;
         let timeout = options.orchestrator_lock_timeout;

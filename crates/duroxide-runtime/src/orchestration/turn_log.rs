@@ -1,15 +1,17 @@
-//! What is said about a committed turn: log lines and metrics, one per fact.
+//! The log lines and metrics of a committed turn, one per fact. In: facts that `after` and `forced` collect. Decides
+//! nothing.
 
 use duroxide_core::clock::Clock;
+use duroxide_core::provider::TurnWrites;
 use duroxide_core::replay::{Notes, Outcome};
 use duroxide_core::{AppErrorKind, ErrorDetails, WorkItem};
 
-use super::plan::{ExecutionRef, TurnCommit};
+use super::plan::ExecutionRef;
 use crate::engine::Engine;
 use crate::observability::ExecutionEnd;
 
 /// Names of the children that a turn starts.
-pub(super) fn started_children(commit: &TurnCommit) -> Vec<String> {
+pub(super) fn started_children(writes: &TurnWrites) -> Vec<String> {
     let child = |item: &WorkItem| match item {
         WorkItem::StartOrchestration {
             orchestration,
@@ -18,7 +20,7 @@ pub(super) fn started_children(commit: &TurnCommit) -> Vec<String> {
         } => Some(orchestration.clone()),
         _ => None,
     };
-    commit.to_orchestrators.iter().filter_map(child).collect()
+    writes.to_orchestrators.iter().filter_map(child).collect()
 }
 
 /// Counts what a committed turn noticed besides its decisions.
@@ -36,16 +38,27 @@ pub(super) fn count_notes(engine: &Engine, of: &ExecutionRef, notes: &Notes) {
     }
 }
 
-/// What is known about an execution that has just begun.
-#[derive(Debug)]
-pub(super) struct FirstTurn {
-    initiated_by: &'static str,
+/// What began an execution, as the published metric tells them apart: a child counts as started by a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StartedBy {
+    Client,
+    ContinueAsNew,
 }
 
-impl FirstTurn {
+impl StartedBy {
     pub(super) fn of(continues: bool) -> Self {
-        let initiated_by = if continues { "continueAsNew" } else { "client" };
-        Self { initiated_by }
+        if continues {
+            Self::ContinueAsNew
+        } else {
+            Self::Client
+        }
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::ContinueAsNew => "continueAsNew",
+        }
     }
 }
 
@@ -65,13 +78,13 @@ impl TurnReport<'_> {
         &self,
         engine: &Engine,
         of: &ExecutionRef,
-        first: Option<&FirstTurn>,
+        began: Option<StartedBy>,
         outcome: &Outcome,
     ) {
-        if let Some(first) = first {
+        if let Some(by) = began {
             engine
                 .metrics
-                .record_orchestration_start(&of.name, &self.version, first.initiated_by);
+                .record_orchestration_start(&of.name, &self.version, by.as_str());
             if of.execution_id == duroxide_core::INITIAL_EXECUTION_ID {
                 engine.metrics.increment_active_orchestrations();
             }
@@ -80,7 +93,7 @@ impl TurnReport<'_> {
                 instance_id = %of.instance, execution_id = of.execution_id,
                 orchestration_name = %of.name, orchestration_version = %self.version,
                 worker_id = %self.worker_id,
-                is_continue_as_new = first.initiated_by == "continueAsNew",
+                is_continue_as_new = by == StartedBy::ContinueAsNew,
                 "Orchestration started"
             );
         }

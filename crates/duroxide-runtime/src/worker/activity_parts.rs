@@ -1,5 +1,5 @@
-//! A claimed activity, taken apart. In: what the store handed out. Out: its parts, and the messages, counts and spans
-//! that they make. Never runs anything.
+//! The parts of a claimed activity. In: a `ClaimedActivity`. Out: its call, limits and trace, and the messages, counts
+//! and spans that they make. Never runs anything.
 
 use duroxide_core::clock::Clock;
 use duroxide_core::defect::Defect;
@@ -12,8 +12,8 @@ use crate::engine::{Engine, Registered};
 use crate::leases::Held;
 use crate::observability::{ActivityEnd, FinishedSpan, SpanOf};
 
-/// What was claimed, taken apart.
-pub(super) struct Work {
+/// What a worker must know of a claimed activity to run it and to complete it.
+pub(super) struct ActivityParts {
     pub(super) activity: ScheduledActivityIdentifier,
     /// The first attempt of the call, by its scheduling event.
     pub(super) first_attempt: u64,
@@ -35,7 +35,7 @@ pub(super) struct Work {
     pub(super) lease: Held,
 }
 
-impl Work {
+impl ActivityParts {
     /// Takes the claim apart. Something that is not an activity has no business here.
     pub(super) fn of(claimed: ClaimedActivity) -> Result<Box<Self>, Box<(Held, WorkItem)>> {
         match claimed.item {
