@@ -12,7 +12,8 @@ pub(crate) const TURN: &str = "deadly-turn";
 pub(crate) const DEADLY_ACTIVITY: &str = "die";
 
 const END_MAX: Duration = Duration::from_secs(60);
-/// What is tried beside it has this long to come to its end, so that it is not there every time.
+/// How long a deadly activity waits before it ends its process: what is in flight beside it has time to end, so that it
+/// is not there at every death.
 const FUSE: Duration = Duration::from_millis(150);
 
 /// Waits for an activity that never ends.

@@ -23,6 +23,11 @@ impl Notes {
         self.0.write(&format!("stall {from_ms} {to_ms}"));
     }
 
+    /// From here to there the server was away, or being replaced.
+    pub(crate) fn outage(&self, from_ms: u64, to_ms: u64) {
+        self.0.write(&format!("outage {from_ms} {to_ms}"));
+    }
+
     /// The clock was set, and is off the machine's by so much since then.
     pub(crate) fn step(&self, offset_ms: i64, at_ms: u64) {
         self.0.write(&format!("step {at_ms} {offset_ms}"));
@@ -38,6 +43,8 @@ impl Notes {
 #[derive(Debug, Default)]
 pub(crate) struct Disturbances {
     stalls: Vec<(u64, u64)>,
+    /// When the server was away, one after the other.
+    outages: Vec<(u64, u64)>,
     deaths: HashMap<u32, u64>,
     /// Since when the clock of the run was off the machine's by how much, in the order of time.
     steps: Vec<(u64, i64)>,
@@ -69,6 +76,7 @@ impl Disturbances {
             }
             match (words.first(), number(1), number(2)) {
                 (Some(&"stall"), Some(from), Some(to)) => all.stalls.push((from, to)),
+                (Some(&"outage"), Some(from), Some(to)) => all.outages.push((from, to)),
                 (Some(&"died"), Some(life), Some(at)) => {
                     let life = u32::try_from(life).unwrap_or(0);
                     all.deaths.entry(life).or_insert(at);
@@ -98,6 +106,25 @@ impl Disturbances {
             (begin <= at && at <= end.saturating_add(NOTICED_WITHIN_MS)).then_some(at)
         });
         shown.max()
+    }
+
+    /// How much of this time there was a server.
+    pub(crate) fn with_server(&self, from_ms: u64, to_ms: u64) -> u64 {
+        let within = |(began, ended): &(u64, u64)| {
+            let (began, ended) = ((*began).max(from_ms), (*ended).min(to_ms));
+            ended.saturating_sub(began)
+        };
+        let away: u64 = self.outages.iter().map(within).sum();
+        to_ms.saturating_sub(from_ms).saturating_sub(away)
+    }
+
+    /// How often somebody could not work, and for how long in all.
+    pub(crate) fn stalled(&self) -> (usize, u64) {
+        let lengths = self
+            .stalls
+            .iter()
+            .map(|(from, to)| to.saturating_sub(*from));
+        (self.stalls.len(), lengths.sum())
     }
 
     /// How long leases last.
@@ -143,6 +170,15 @@ mod tests {
         assert!(all.was_dead(7, 5_000) && all.was_dead(7, 4_900));
         assert!(!all.was_dead(7, 4_000));
         assert!(!all.was_dead(8, 9_000));
+    }
+
+    #[test]
+    fn a_life_answers_only_for_the_time_in_which_it_had_a_server() {
+        let lines = ["outage 1000 4000".to_owned(), "outage 9000 9500".to_owned()];
+        let all = Disturbances::read(&lines, Duration::from_millis(400));
+        assert_eq!(all.with_server(3_000, 12_000), 9_000 - 1_000 - 500);
+        assert_eq!(all.with_server(5_000, 8_000), 3_000);
+        assert_eq!(all.with_server(1_500, 2_500), 0);
     }
 
     #[test]

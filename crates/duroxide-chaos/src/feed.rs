@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use duroxide::{Client, ClientError, OrchestrationStatus};
 use tokio::task::JoinSet;
-use tokio::time::{Interval, MissedTickBehavior};
+use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use crate::check::history::{self, ClockOfRun};
 use crate::ledger::Ledger;
@@ -223,12 +223,15 @@ impl Pace {
         per_second.map_or(Self::AsFastAsTheyEnd, Self::PerSecond)
     }
 
-    /// The moments at which a lane may start its next one.
-    fn ticks(self) -> Option<Interval> {
+    /// The moments at which a lane may start its next one. The lanes take turns: all at once would be a burst every few
+    /// seconds.
+    fn ticks(self, lane: usize) -> Option<Interval> {
         let Self::PerSecond(many) = self else {
             return None;
         };
-        let mut ticks = tokio::time::interval(Duration::from_secs_f64(IN_FLIGHT as f64 / many));
+        let first = Instant::now() + Duration::from_secs_f64(lane as f64 / many);
+        let every = Duration::from_secs_f64(IN_FLIGHT as f64 / many);
+        let mut ticks = tokio::time::interval_at(first, every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Some(ticks)
     }
@@ -240,7 +243,7 @@ pub(crate) async fn run(starter: Starter, pace: Pace) {
     for lane in 0..IN_FLIGHT {
         let starter = starter.clone();
         lanes.spawn(async move {
-            let mut ticks = pace.ticks();
+            let mut ticks = pace.ticks(lane);
             for number in 0_u64.. {
                 if let Some(ticks) = &mut ticks {
                     ticks.tick().await;

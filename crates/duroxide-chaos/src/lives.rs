@@ -14,7 +14,7 @@ use crate::ledger::{Ledger, lines, now_ms};
 use crate::life;
 use crate::skills::Skills;
 use crate::store::Place;
-use crate::worker::Life;
+use crate::worker::WorkerRun;
 
 /// How long a life may take to commit something, and a little.
 const RECOVERY_MAX: Duration = Duration::from_millis(10_001);
@@ -77,7 +77,8 @@ pub(crate) fn recovers(folder: &Path, worker: &mut Process) {
     let until = Instant::now() + RECOVERY_MAX;
     while noted() == before && worker.try_wait().expect("ask for the worker").is_none() {
         if Instant::now() > until {
-            Ledger::open(&folder.join("recoveries")).write(&RECOVERY_MAX.as_millis().to_string());
+            let took = RECOVERY_MAX.as_millis();
+            Ledger::open(&folder.join("recoveries")).write(&format!("{took} {}", now_ms()));
             return;
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -94,7 +95,7 @@ fn signal(worker: &Process, name: &str) {
 }
 
 pub(crate) fn finish(folder: &Path, place: &Place) {
-    let status = spawn(folder, place, Life::Finish, &Skills::ALL, |_| {})
+    let status = spawn(folder, place, WorkerRun::Finish, &Skills::ALL, |_| {})
         .wait()
         .expect("the last life");
     assert!(status.success(), "the last life could not finish the work");
@@ -103,7 +104,7 @@ pub(crate) fn finish(folder: &Path, place: &Place) {
 pub(crate) fn spawn(
     folder: &Path,
     place: &Place,
-    life: Life,
+    run: WorkerRun,
     skills: &Skills,
     prepare: impl FnOnce(&mut Command),
 ) -> Process {
@@ -112,10 +113,10 @@ pub(crate) fn spawn(
     command.arg("worker").arg(folder);
     place.name_to(&mut command);
     skills.name_to(&mut command);
-    match life {
-        Life::Feed => {}
-        Life::Finish => drop(command.arg("--finish")),
-        Life::Soak { pace } => {
+    match run {
+        WorkerRun::Feed => {}
+        WorkerRun::Finish => drop(command.arg("--finish")),
+        WorkerRun::Soak { pace } => {
             command.arg("--soak");
             if let Pace::PerSecond(many) = pace {
                 command.args(["--per-second", &many.to_string()]);

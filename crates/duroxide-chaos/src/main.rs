@@ -188,9 +188,9 @@ impl Run {
 impl Worker {
     fn run(self) -> ExitCode {
         let place = self.place();
-        let life = worker::Life::of(self.finish, self.soak, Pace::of(self.per_second));
+        let run = worker::WorkerRun::of(self.finish, self.soak, Pace::of(self.per_second));
         let skills = Skills::of(self.untagged, self.only_version, self.poison);
-        worker::run(&self.folder, &place, life, &skills);
+        worker::run(&self.folder, &place, run, &skills);
         ExitCode::SUCCESS
     }
 

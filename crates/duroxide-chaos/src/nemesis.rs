@@ -14,7 +14,7 @@ use crate::lives::{Process, bury, finish, is_dead, recovers, spawn, stop_for};
 use crate::random::Random;
 use crate::skills::Skills;
 use crate::store::Place;
-use crate::worker::Life;
+use crate::worker::WorkerRun;
 use crate::{clock, poison};
 
 /// The environment variable that names a point to a worker.
@@ -95,7 +95,7 @@ fn first_life(
     let place = place.moved_to(folder);
     let (_, points) = place.points();
     let point = points[random.between(0, points.len() as u64) as usize];
-    let mut worker = spawn(folder, &place, Life::Feed, &Skills::ALL, |command| {
+    let mut worker = spawn(folder, &place, WorkerRun::Feed, &Skills::ALL, |command| {
         command.env(KILL_AT, format!("{point}:1"));
     });
     let until = Instant::now() + OPENING_MAX;
@@ -106,7 +106,7 @@ fn first_life(
     }
     // It may have been seen dead already; that is no second death.
     bury(folder, &mut worker);
-    let mut second = spawn(folder, &place, Life::Feed, &Skills::ALL, |_| {});
+    let mut second = spawn(folder, &place, WorkerRun::Feed, &Skills::ALL, |_| {});
     recovers(folder, &mut second);
     std::thread::sleep(Duration::from_millis(random.between(1, 300)));
     bury(folder, &mut second);
@@ -161,7 +161,7 @@ fn one_life(
     };
     let is_careless = !random.next().is_multiple_of(3);
     let skills = Skills::draw(random);
-    let mut worker = spawn(folder, place, Life::Feed, &skills, |command| {
+    let mut worker = spawn(folder, place, WorkerRun::Feed, &skills, |command| {
         if is_careless {
             command.env(CARELESS, "1");
         }
@@ -171,7 +171,7 @@ fn one_life(
     });
     let has_second = random.next().is_multiple_of(4) && place.is_shared();
     let skills = Skills::draw(random);
-    let second = has_second.then(|| spawn(folder, place, Life::Feed, &skills, |_| {}));
+    let second = has_second.then(|| spawn(folder, place, WorkerRun::Feed, &skills, |_| {}));
     if clock::is_settable(folder) && random.next().is_multiple_of(STEPPED) {
         std::thread::sleep(Duration::from_millis(random.between(50, 600)));
         let by_ms = STEPS_MS[random.between(0, STEPS_MS.len() as u64) as usize];

@@ -14,7 +14,7 @@ use crate::lives::{bury, recovers, spawn};
 use crate::random::Random;
 use crate::skills::Skills;
 use crate::store::Place;
-use crate::worker::Life;
+use crate::worker::WorkerRun;
 use crate::{check, clock};
 
 /// How often it may be tried.
@@ -36,7 +36,7 @@ async fn start(folder: &Path, place: &Place) {
 pub(crate) fn lives(folder: &Path, place: &Place, random: &mut Random) -> Vec<String> {
     std::fs::create_dir(folder).expect("a folder of its own");
     let place = place.moved_to(folder);
-    let mut first = spawn(folder, &place, Life::Feed, &Skills::ALL, |_| {});
+    let mut first = spawn(folder, &place, WorkerRun::Feed, &Skills::ALL, |_| {});
     recovers(folder, &mut first);
     std::thread::sleep(Duration::from_millis(random.between(1, 300)));
     bury(folder, &mut first);
@@ -46,7 +46,7 @@ pub(crate) fn lives(folder: &Path, place: &Place, random: &mut Random) -> Vec<St
         ..Skills::ALL
     };
     let has_ended = (0..LIVES_MAX).any(|_| {
-        let mut worker = spawn(folder, &place, Life::Finish, &skills, |_| {});
+        let mut worker = spawn(folder, &place, WorkerRun::Finish, &skills, |_| {});
         let status = worker.wait().expect("a life");
         Notes::in_folder(folder).death(worker.life, now_ms());
         status.success()

@@ -12,7 +12,7 @@ use crate::nemesis::verdict;
 use crate::random::Random;
 use crate::skills::Skills;
 use crate::store::Place;
-use crate::worker::Life;
+use crate::worker::WorkerRun;
 use crate::{check, nemesis};
 
 const SAMPLE_EVERY: Duration = Duration::from_secs(5);
@@ -31,13 +31,13 @@ struct Sample {
 
 /// Runs for so many hours.
 pub(crate) fn run(hours: f64, seed: u64, pace: Pace) -> ExitCode {
-    let folder = tempfile::tempdir().expect("a folder to work in");
-    let folder = folder.path();
+    let kept = tempfile::tempdir().expect("a folder to work in");
+    let folder = kept.path();
     let place = Place::file_in(folder, false);
     let mut random = Random(seed);
     let length = Duration::from_secs_f64(hours * 3_600.0);
     eprintln!("soak: {hours} hours, seed {seed}, in {}", folder.display());
-    let soak = Life::Soak { pace };
+    let soak = WorkerRun::Soak { pace };
     let mut survivor = spawn(folder, &place, soak, &Skills::ALL, |_| {});
     let mut victim = spawn(folder, &place, soak, &Skills::ALL, |_| {});
     let began = Instant::now();
@@ -67,6 +67,12 @@ pub(crate) fn run(hours: f64, seed: u64, pace: Pace) -> ExitCode {
         violations.push("nothing was done".to_owned());
     }
     report.violations.extend(violations);
+    if !report.violations.is_empty() {
+        println!(
+            "what it left behind is kept, with logs of lost leases, in {}",
+            kept.keep().display()
+        );
+    }
     let repeat = match pace {
         Pace::AsFastAsTheyEnd => format!("soak --hours {hours} --seed {seed}"),
         Pace::PerSecond(many) => format!("soak --hours {hours} --seed {seed} --per-second {many}"),
@@ -74,14 +80,14 @@ pub(crate) fn run(hours: f64, seed: u64, pace: Pace) -> ExitCode {
     verdict(&report, &repeat)
 }
 
-fn strike(random: &mut Random, victim: &mut Process, folder: &Path, place: &Place, life: Life) {
+fn strike(random: &mut Random, victim: &mut Process, folder: &Path, place: &Place, run: WorkerRun) {
     if random.next().is_multiple_of(3) {
         stop_for(folder, victim, Duration::from_secs(2));
         return;
     }
     bury(folder, victim);
     let skills = Skills::draw(random);
-    *victim = spawn(folder, place, life, &skills, |_| {});
+    *victim = spawn(folder, place, run, &skills, |_| {});
 }
 
 fn measure(process: &Process, folder: &Path) -> Sample {

@@ -8,6 +8,10 @@ use std::time::{Duration, Instant};
 
 use duroxide::providers::TagFilter;
 use duroxide::{Client, Runtime, RuntimeOptions};
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::disturbances::Notes;
 use crate::feed::{self, Pace, RETRY_PAUSE, Starter};
@@ -21,10 +25,14 @@ use crate::{clock, deadly, heir, life};
 const RETRIES: u32 = 600;
 /// How often the worker looks whether it can still write.
 const PULSE: Duration = Duration::from_millis(20);
+/// A small orchestration that takes longer than this part of a lease is a stall. A lease is lost if the commit of its
+/// claim and the commits before its first renewal, half a lease later, take half a lease together: neither alone need
+/// take as long.
+const STALLS_PER_LEASE: u32 = 5;
 
-/// What a life of the worker is for.
+/// What a run of the worker process is for.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Life {
+pub(crate) enum WorkerRun {
     /// Starts more and more, until it is killed.
     Feed,
     /// The same, and deletes what has ended.
@@ -33,7 +41,7 @@ pub(crate) enum Life {
     Finish,
 }
 
-impl Life {
+impl WorkerRun {
     pub(crate) fn of(finish: bool, soak: bool, pace: Pace) -> Self {
         match (finish, soak) {
             (true, _) => Self::Finish,
@@ -45,9 +53,10 @@ impl Life {
 
 /// Runs until it is killed, or until everything has ended.
 #[tokio::main]
-pub(crate) async fn run(folder: &Path, place: &Place, life: Life, skills: &Skills) {
+pub(crate) async fn run(folder: &Path, place: &Place, run: WorkerRun, skills: &Skills) {
     let began = Instant::now();
     life::announce(folder);
+    log_leases(folder);
     let clock = clock::of(folder);
     let store = place.open(clock.clone()).await;
     let effects = Effects::new(folder, skills);
@@ -61,15 +70,17 @@ pub(crate) async fn run(folder: &Path, place: &Place, life: Life, skills: &Skill
     }
     let runtime = builder.build().await.expect("the options are valid");
     let client = Client::new(store);
-    note_recovery(folder, &client, began).await;
-    let starter = Starter::new(client.clone(), folder, matches!(life, Life::Soak { .. }));
     let beats = Arc::new(AtomicBool::new(true));
     let notes = Notes::in_folder(folder);
-    let pulse = tokio::spawn(pulse(client, notes, place.lease() / 2, Arc::clone(&beats)));
-    match life {
-        Life::Feed => start_orchestrations(folder, starter, Pace::AsFastAsTheyEnd).await,
-        Life::Soak { pace } => start_orchestrations(folder, starter, pace).await,
-        Life::Finish => {
+    let limit = PULSE + place.lease() / STALLS_PER_LEASE;
+    // First of all: what its predecessor left is claimed from now on.
+    let pulse = tokio::spawn(pulse(client.clone(), notes, limit, Arc::clone(&beats)));
+    note_recovery(folder, &client, began).await;
+    let starter = Starter::new(client, folder, matches!(run, WorkerRun::Soak { .. }));
+    match run {
+        WorkerRun::Feed => start_orchestrations(folder, starter, Pace::AsFastAsTheyEnd).await,
+        WorkerRun::Soak { pace } => start_orchestrations(folder, starter, pace).await,
+        WorkerRun::Finish => {
             heir::finish(folder, &starter).await;
             if skills.poison.is_some() {
                 deadly::is_over(&starter.client).await;
@@ -79,6 +90,21 @@ pub(crate) async fn run(folder: &Path, place: &Place, life: Life, skills: &Skill
             runtime.shutdown(Some(5_000)).await;
         }
     }
+}
+
+/// Writes down why leases were lost, for whoever asks why something ran twice. Not synced: a log, not a ledger.
+fn log_leases(folder: &Path) {
+    let logs = folder.join("logs");
+    std::fs::create_dir_all(&logs).expect("a folder for logs");
+    let log = std::fs::File::create(logs.join(life::number().to_string())).expect("a log");
+    let filter = Targets::new()
+        .with_default(LevelFilter::WARN)
+        .with_target("duroxide::runtime::worker", LevelFilter::DEBUG);
+    let lines = tracing_subscriber::fmt::layer()
+        .with_ansi(false)
+        .with_writer(log)
+        .with_filter(filter);
+    tracing_subscriber::registry().with(lines).init();
 }
 
 async fn start_orchestrations(folder: &Path, starter: Starter, pace: Pace) {
@@ -124,16 +150,17 @@ async fn note_recovery(folder: &Path, client: &Client, began: Instant) {
         tokio::time::sleep(RETRY_PAUSE).await;
     }
     let recoveries = Ledger::open(&folder.join("recoveries"));
-    recoveries.write(&began.elapsed().as_millis().to_string());
+    recoveries.write(&format!("{} {}", began.elapsed().as_millis(), now_ms()));
 }
 
 /// Runs one small orchestration after another and notes when one takes so long that leases may have been lost
 /// meanwhile: the machine stood still, the disk or the server was away, another process held the file.
 async fn pulse(client: Client, notes: Notes, limit: Duration, beats: Arc<AtomicBool>) {
     let mut numbers = 0_u64..;
+    // No moment lies between two beats.
+    let (mut from_ms, mut began) = (now_ms(), Instant::now());
     while let (true, Some(number)) = (beats.load(Ordering::Relaxed), numbers.next()) {
         let pulse = format!("pulse-{}-{number}", life::number());
-        let (from_ms, began) = (now_ms(), Instant::now());
         let started = client
             .start_orchestration(pulse.as_str(), "probe", "")
             .await;
@@ -141,10 +168,14 @@ async fn pulse(client: Client, notes: Notes, limit: Duration, beats: Arc<AtomicB
             .wait_for_orchestration(&pulse, Duration::from_secs(5))
             .await;
         tokio::time::sleep(PULSE).await;
-        if started.is_err() || ended.is_err() || began.elapsed() > limit {
-            notes.stall(from_ms, now_ms());
-        }
-        // One that cannot be deleted now is an instance like any other.
+        // One that cannot be deleted now is an instance like any other. The deletion is part of the
+        // beat: a machine that stands still does so during a deletion as well.
         let _deleted = client.delete_instance(&pulse, false).await;
+        let (to_ms, took) = (now_ms(), began.elapsed());
+        began = Instant::now();
+        if started.is_err() || ended.is_err() || took > limit {
+            notes.stall(from_ms, to_ms);
+        }
+        from_ms = to_ms;
     }
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use duroxide_core::limits::HOLD_QUEUE_MESSAGES_FROM_BYTES;
 use duroxide_core::provider::{Provider, PruneOptions};
-use duroxide_core::{EventKind, Labels, StartExtras};
+use duroxide_core::{EventKind, StartExtras};
+use duroxide_runtime::client::NewStart;
 use duroxide_runtime::{AskError, Client, ClientError, OrchestrationStatus};
 
 use crate::model::{Expected, expect};
@@ -160,11 +161,12 @@ impl RootClient {
         };
         let extras = extras.expect("limits are longer than nothing");
         let start = || {
-            let (version, input) = (Some(version.to_owned()), input.clone());
-            let (labels, extras) = (Labels::new(), extras.clone());
-            let id = &self.plan.id;
-            self.client
-                .start_orchestration_with(id, ORCHESTRATION, version, input, labels, extras)
+            let start = NewStart {
+                version: Some(version.to_owned()),
+                extras: extras.clone(),
+                ..NewStart::new(&self.plan.id, ORCHESTRATION, input.clone())
+            };
+            self.client.start_orchestration_with(start)
         };
         self.until_acknowledged("start", start).await;
     }

@@ -78,7 +78,7 @@ pub fn table(hunts: &[Hunt]) -> String {
             .seeds
             .map_or("not found".to_owned(), |seeds| seeds.to_string());
         let sign: String = hunt.sign.chars().take(90).collect();
-        let sign = sign.replace('|', "/");
+        let sign = sign.replace('|', "/").replace(['\n', '\r'], " ");
         text.push_str(&format!("| {what} | {seen} | {seeds} | `{sign}` |\n"));
     }
     text

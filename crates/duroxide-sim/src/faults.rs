@@ -80,6 +80,9 @@ impl Way {
             Fault::Slow(before, after) => {
                 self.takes(before).await;
                 let answer = call.await;
+                if after >= LEASE_RISK {
+                    self.sim.unheard();
+                }
                 self.takes(after).await;
                 answer
             }
@@ -89,6 +92,7 @@ impl Way {
             }
             Fault::FailsAfter(after) => {
                 let _unheard = call.await;
+                self.sim.unheard();
                 tokio::time::sleep(after).await;
                 lost("the answer was lost")
             }

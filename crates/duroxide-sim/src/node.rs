@@ -24,9 +24,9 @@ use crate::store::SimStore;
 /// The store as all of a run share it.
 pub type SharedStore = Arc<StoreProvider<SimStore>>;
 
-/// One life of a node.
+/// One run of a node.
 #[derive(Debug)]
-pub struct Life {
+pub struct NodeRun {
     pub group: Group,
     pub name: String,
     pub runtime: Arc<Runtime>,
@@ -45,14 +45,14 @@ impl Clock for Skewed {
     }
 }
 
-/// Starts a life of a node on a store, as the node sees it.
+/// Starts a run of a node on a store, as the node sees it.
 pub async fn start(
     sim: &Arc<Sim>,
     store: Arc<dyn Provider>,
     number: usize,
     life: usize,
     plan: &NodePlan,
-) -> Life {
+) -> NodeRun {
     let name = format!("node{number}.{life}");
     let group = sim.group(name.clone());
     let code = plan.code[life.min(plan.code.len() - 1)];
@@ -79,7 +79,7 @@ pub async fn start(
         .build()
         .await
         .expect("the options of a simulated node are valid");
-    Life {
+    NodeRun {
         group,
         name,
         runtime,

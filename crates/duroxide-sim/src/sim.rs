@@ -46,6 +46,8 @@ struct Weather {
     outage: bool,
     faults: u64,
     healed_ms: Option<u64>,
+    /// When a call last did something that its node was told late of, or never.
+    unheard_ms: u64,
     collided: BTreeSet<String>,
     sessions_max: BTreeMap<String, usize>,
     work_ms: u64,
@@ -335,11 +337,17 @@ impl Sim {
         weather.collided.iter().any(|id| id.starts_with(root))
     }
 
-    /// Since when nothing goes wrong, leases of those that died included.
+    /// Since when nothing goes wrong, leases of those that died or were never told of them included.
     #[must_use]
     pub fn well_since_ms(&self) -> Option<u64> {
-        let healed = lock(&self.weather).healed_ms?;
-        Some(healed + 15_000)
+        let weather = lock(&self.weather);
+        Some(weather.healed_ms?.max(weather.unheard_ms) + 15_000)
+    }
+
+    /// A call has done what it does, and its node is told late, or never.
+    pub fn unheard(&self) {
+        let now = self.now_ms();
+        lock(&self.weather).unheard_ms = now;
     }
 
     /// Whether steps within one call are interleaved here.

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::check::{self, Scene};
 use crate::client::RootClient;
 use crate::faults::Way;
-use crate::node::{self, Life, SharedStore};
+use crate::node::{self, NodeRun, SharedStore};
 use crate::plan::{Nemesis, Plan};
 use crate::rng::Rng;
 use crate::sim::Sim;
@@ -135,7 +135,7 @@ pub struct World {
     pub clients: Vec<Arc<RootClient>>,
     pub plan: Plan,
     /// Nodes that are up, and how many lives each had.
-    nodes: Mutex<BTreeMap<usize, (Option<Life>, usize)>>,
+    nodes: Mutex<BTreeMap<usize, (Option<NodeRun>, usize)>>,
     crashes: AtomicU64,
     is_over: AtomicBool,
 }
@@ -228,7 +228,7 @@ impl World {
         }
     }
 
-    fn nodes(&self) -> std::sync::MutexGuard<'_, BTreeMap<usize, (Option<Life>, usize)>> {
+    fn nodes(&self) -> std::sync::MutexGuard<'_, BTreeMap<usize, (Option<NodeRun>, usize)>> {
         self.nodes
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -247,7 +247,7 @@ impl World {
         self.nodes().insert(number, (Some(started), life + 1));
     }
 
-    fn take(&self, number: usize) -> Option<Life> {
+    fn take(&self, number: usize) -> Option<NodeRun> {
         self.nodes().get_mut(&number)?.0.take()
     }
 
@@ -269,7 +269,7 @@ impl World {
         let groups: Vec<_> = self
             .nodes()
             .values()
-            .filter_map(|(life, _)| life.as_ref().map(|l| l.group))
+            .filter_map(|(run, _)| run.as_ref().map(|run| run.group))
             .collect();
         for group in groups {
             self.sim.scheduler.resume(group);
@@ -279,23 +279,23 @@ impl World {
     async fn suffer(&self, what: Nemesis) {
         match what {
             Nemesis::Crash { node, down } => {
-                let Some(life) = self.take(node) else { return };
+                let Some(run) = self.take(node) else { return };
                 self.crashes.fetch_add(1, Ordering::Relaxed);
-                self.sim.scheduler.kill(life.group);
+                self.sim.scheduler.kill(run.group);
                 self.sim.disturb(node, down);
-                drop(life);
+                drop(run);
                 self.pause(down).await;
                 self.start(node).await;
             }
             Nemesis::Deploy { node, grace, down } => {
-                let Some(life) = self.take(node) else { return };
-                self.shut_down(node, life, grace).await;
+                let Some(run) = self.take(node) else { return };
+                self.shut_down(node, run, grace).await;
                 self.pause(down).await;
                 self.start(node).await;
             }
             Nemesis::Pause { node, length } => {
                 let group = match self.nodes().get(&node) {
-                    Some((Some(life), _)) => life.group,
+                    Some((Some(run), _)) => run.group,
                     _ => return,
                 };
                 self.sim.scheduler.pause(group);
@@ -339,14 +339,14 @@ impl World {
     }
 
     /// Shuts a node down as an operator would, and looks at what it still holds.
-    async fn shut_down(&self, node: usize, life: Life, grace: Duration) {
+    async fn shut_down(&self, node: usize, run: NodeRun, grace: Duration) {
         let began_ms = self.sim.now_ms();
         // A node that stands still cannot be asked to shut down.
-        self.sim.scheduler.resume(life.group);
+        self.sim.scheduler.resume(run.group);
         let grace_ms = grace.as_millis() as u64;
-        life.runtime.shutdown(Some(grace_ms)).await;
+        run.runtime.shutdown(Some(grace_ms)).await;
         let took = self.sim.now_ms() - began_ms;
-        self.sim.note(format_args!("{} is shut down", life.name));
+        self.sim.note(format_args!("{} is shut down", run.name));
         if took >= grace_ms - (grace_ms / 4).min(500) {
             // What was still on its way is given up: the last part of the limit is for giving work back.
             self.sim.disturb(node, Duration::ZERO);
@@ -354,7 +354,7 @@ impl World {
         if took > grace_ms + 2_500 {
             self.sim.violation(format!(
                 "{} took {took} ms to shut down, grace {grace_ms}",
-                life.name
+                run.name
             ));
         }
         // A claim whose giving back failed is left to its lease.
@@ -365,16 +365,16 @@ impl World {
             .last_fault_ms(node)
             .is_none_or(|last| last + longest + 500 < began_ms);
         let now_ms = duroxide_core::clock::Clock::now_ms(&self.sim.clock);
-        for (token, lease) in self.sim.leases.held_by(&life.name, now_ms) {
+        for (token, lease) in self.sim.leases.held_by(&run.name, now_ms) {
             let stored = self.store.store().inner().lease(&token).await;
             let is_valid = stored.is_ok_and(|lease| lease.is_some_and(|lease| lease.valid));
             if was_well && is_valid {
                 self.sim.violation(format!(
                     "{} is shut down and still holds {}",
-                    life.name, lease.subject
+                    run.name, lease.subject
                 ));
             }
         }
-        self.sim.scheduler.kill(life.group);
+        self.sim.scheduler.kill(run.group);
     }
 }

@@ -2,6 +2,7 @@
 
 /// Something optional that a case may need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Capability {
     /// The store has an administrative half.
     Management,
@@ -27,11 +28,11 @@ pub enum Capability {
     BatchedTurns,
     /// The store claims several activities in one step.
     BatchedWork,
-    /// The store tells the attempts of each message.
+    /// The store reports the attempts of each message.
     MessageAttempts,
-    /// The store tells which activity leases are lost.
+    /// The store reports which activity leases are lost.
     LostWork,
-    /// The store tells which life of an id was claimed.
+    /// The store reports which life of an id was claimed.
     Incarnations,
     /// The store hands work only to those who have code for it.
     Handlers,
@@ -39,7 +40,7 @@ pub enum Capability {
     Bounds,
     /// The store lists ready work by handler.
     ReadyWork,
-    /// The store tells what lies in its queues for one instance.
+    /// The store reports what lies in its queues for one instance.
     PendingWork,
     /// The store puts dead letters back into their queues.
     Requeue,
@@ -69,6 +70,10 @@ pub enum Capability {
     Heartbeats,
     /// The store takes a start and its messages in one step, by a rule about the id.
     Submissions,
+    /// The store does things to one life of an id alone.
+    Lives,
+    /// The store keeps what nodes note of instances that they cannot go on with.
+    Blocking,
     /// The store wakes those who wait for an instance.
     Watch,
 }
@@ -111,6 +116,8 @@ impl Capability {
         Self::Closing,
         Self::Heartbeats,
         Self::Submissions,
+        Self::Lives,
+        Self::Blocking,
         Self::Watch,
     ];
 
@@ -131,13 +138,13 @@ impl Capability {
             Self::DeadLetters => "the store keeps no dead letters",
             Self::BatchedTurns => "the store claims one instance at a time",
             Self::BatchedWork => "the store claims one activity at a time",
-            Self::MessageAttempts => "the store does not tell attempts per message",
-            Self::LostWork => "the store cannot tell lost activity leases",
+            Self::MessageAttempts => "the store does not report attempts per message",
+            Self::LostWork => "the store does not report lost activity leases",
             Self::Incarnations => "the store does not tell the lives of an id apart",
             Self::Handlers => "the store hands out work without regard to handlers",
             Self::Bounds => "the store does not bound its claims",
             Self::ReadyWork => "the store does not list ready work",
-            Self::PendingWork => "the store does not tell what lies in its queues",
+            Self::PendingWork => "the store does not report what lies in its queues",
             Self::Requeue => "the store does not put dead letters back in one step",
             Self::Pausing => "the store does not pause instances",
             Self::Resting => "the store lets no claimed instance rest",
@@ -150,6 +157,8 @@ impl Capability {
             Self::Closing => "the store cannot be closed",
             Self::Heartbeats => "the store keeps nothing of what activities say",
             Self::Submissions => "the store looks and writes in two steps",
+            Self::Lives => "the store does nothing to one life of an id alone",
+            Self::Blocking => "the store keeps no notes about blocked instances",
             Self::ClockSetBack => "the factory cannot set the clock back",
             Self::Reopen => "the factory cannot open the store again",
             Self::Watch => "the store cannot wake waiting clients",

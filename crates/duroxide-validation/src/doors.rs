@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use duroxide_core::WorkItem;
 use duroxide_core::provider::{
     ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, HandOut, OrchestrationItem, Provider,
@@ -12,7 +11,7 @@ use duroxide_core::provider::{
 };
 use duroxide_runtime::observability::{Layer, Layered};
 
-use crate::{Capability, ClockSkew, ProviderFactory, TestClock};
+use crate::{ClockSkew, ProviderFactory};
 
 /// What an early hand-out may do otherwise ([`HandOut`], rules 2 and 4): count the attempt later, and lose the lease
 /// together with a commit that the store refused.
@@ -87,42 +86,9 @@ impl ByClaims {
     }
 }
 
-#[async_trait]
-impl ProviderFactory for ByClaims {
+crate::__forwarding_factory!(ByClaims => factory {
     async fn create_provider(&self) -> Arc<dyn Provider> {
         self.by_claims(self.factory.create_provider().await)
-    }
-
-    fn lock_timeout(&self) -> Duration {
-        self.factory.lock_timeout()
-    }
-
-    fn short_poll_threshold(&self) -> Duration {
-        self.factory.short_poll_threshold()
-    }
-
-    async fn corrupt_instance_history(&self, instance: &str) {
-        self.factory.corrupt_instance_history(instance).await;
-    }
-
-    async fn get_max_attempt_count(&self, instance: &str) -> u32 {
-        self.factory.get_max_attempt_count(instance).await
-    }
-
-    fn supports(&self, capability: Capability) -> bool {
-        self.factory.supports(capability)
-    }
-
-    fn must_offer(&self) -> &'static [Capability] {
-        self.factory.must_offer()
-    }
-
-    fn long_polls(&self) -> bool {
-        self.factory.long_polls()
-    }
-
-    fn clock(&self) -> Option<Arc<dyn TestClock>> {
-        self.factory.clock()
     }
 
     fn fork(&self) -> Option<Arc<dyn ProviderFactory>> {
@@ -130,18 +96,6 @@ impl ProviderFactory for ByClaims {
             factory: self.factory.fork()?,
             hand_out: self.hand_out,
         }))
-    }
-
-    fn unknown_instance_grace(&self) -> Option<Duration> {
-        self.factory.unknown_instance_grace()
-    }
-
-    async fn corrupt_orchestrator_messages(&self, instance: &str) {
-        self.factory.corrupt_orchestrator_messages(instance).await;
-    }
-
-    async fn corrupt_worker_items(&self, instance: &str) {
-        self.factory.corrupt_worker_items(instance).await;
     }
 
     async fn second_handle(&self) -> Arc<dyn Provider> {
@@ -155,4 +109,4 @@ impl ProviderFactory for ByClaims {
     async fn skewed_handle(&self, skew: ClockSkew) -> Arc<dyn Provider> {
         self.by_claims(self.factory.skewed_handle(skew).await)
     }
-}
+});

@@ -9,6 +9,7 @@ mod cases;
 mod doors;
 mod factory;
 mod fixture;
+mod forward;
 mod list;
 mod macros;
 mod probe;

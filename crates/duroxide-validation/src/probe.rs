@@ -5,7 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide_core::provider::{OrchestrationHandlers, Provider, TagFilter, TurnClaim, WorkClaim};
+use duroxide_core::provider::{
+    BlockedInstance, Incarnation, OrchestrationHandlers, Provider, TagFilter, TurnClaim, WorkClaim,
+};
 
 use crate::fixture::{Commit, claim_from, commit_to, hold_to, items};
 use crate::{Capability, ProviderFactory};
@@ -58,6 +60,8 @@ async fn offered(factory: &dyn ProviderFactory, need: Capability) -> bool {
         | Capability::Closing
         | Capability::Heartbeats
         | Capability::Submissions
+        | Capability::Lives
+        | Capability::Blocking
         | Capability::Watch => shown(&*factory.create_provider().await, need).await,
     }
 }
@@ -91,6 +95,8 @@ async fn shown(store: &dyn Provider, need: Capability) -> bool {
         Capability::Snapshots => takes_snapshots(store).await,
         Capability::Closing => can_be_closed(store).await,
         Capability::Heartbeats => keeps_heartbeats(store).await,
+        Capability::Lives => knows_one_life(store).await,
+        Capability::Blocking => keeps_notes(store).await,
         _ => true,
     }
 }
@@ -260,6 +266,36 @@ async fn keeps_heartbeats(store: &dyn Provider) -> bool {
         }
         _ => true,
     }
+}
+
+async fn knows_one_life(store: &dyn Provider) -> bool {
+    let life = Incarnation::from_random(14);
+    match store.as_management_capability() {
+        Some(admin) => !matches!(admin.pause_life("probe", life).await, Ok(None)),
+        None => false,
+    }
+}
+
+async fn keeps_notes(store: &dyn Provider) -> bool {
+    enqueue_starts(store, 1).await;
+    let lease = Duration::from_secs(5);
+    let Some(turn) = claim_from(store, lease, None).await else {
+        return true;
+    };
+    let first = Commit::first().message(items::signal("probe-0", "again"));
+    let _ = commit_to(store, &turn, first).await;
+    let Some(turn) = claim_from(store, lease, None).await else {
+        return true;
+    };
+    let blocked = BlockedInstance {
+        instance_id: turn.item.instance.clone(),
+        execution_id: 1,
+        orchestration_name: String::new(),
+        report: "probe".to_owned(),
+        attempts: 1,
+    };
+    let answer = store.note_blocked(&turn.token, &blocked, "probe");
+    !matches!(answer.await, Ok(false))
 }
 
 async fn works_at_once(store: &dyn Provider) -> usize {

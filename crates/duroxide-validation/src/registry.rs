@@ -14,7 +14,7 @@ pub struct Case {
     pub module: &'static str,
     /// Its function.
     pub name: &'static str,
-    /// What it needs beyond the required methods.
+    /// Its needs beyond the required methods.
     pub requires: &'static [Capability],
     /// Runs it on a fresh store; panics if the behaviour is not shown.
     pub run: fn(Arc<dyn ProviderFactory>) -> BoxFuture<'static, ()>,

@@ -32,7 +32,7 @@ pub enum Verdict {
 pub struct Outcome {
     /// The case.
     pub case: Case,
-    /// How it went.
+    /// Outcome of the case.
     pub verdict: Verdict,
     /// How long it took.
     pub took: Duration,

@@ -24,7 +24,7 @@ use crate::ledger::{lines, lines_in};
 use crate::ops::{self, Acknowledged};
 use crate::store::Place;
 
-/// A life that takes longer to commit something has not recovered.
+/// A life that takes longer to commit something, the time without a server aside, has not recovered.
 const RECOVERY_MAX_MS: u64 = 10_000;
 
 /// How often what is done to the workers and their server.
@@ -70,6 +70,9 @@ pub(crate) struct Report {
     deleted: usize,
     effects: usize,
     repeated_effects: usize,
+    /// How often somebody could not work for a part of a lease, which excuses repetitions, and for how long in all.
+    stalls: usize,
+    stalled_ms: u64,
     /// How often the clock was set, and how often work was tried that takes its process with it.
     clock_steps: u32,
     poisoned: u32,
@@ -122,16 +125,20 @@ pub(crate) async fn check(folder: &Path, place: &Place, seed: u64) -> Report {
     let disturbances = Disturbances::of(folder, place.lease());
     let runs = effects::runs(&effects, &mut violations);
     let repeated = effects::check(&runs, &recorded, is_deleted, &disturbances, &mut violations);
-    let mut recoveries: Vec<u64> = lines_of("recoveries")
-        .iter()
-        .filter_map(|l| l.parse().ok())
-        .collect();
+    let noted = lines_of("recoveries");
+    let noted = noted.iter().filter_map(|line| recovery(line));
+    let recovered: Vec<(u64, u64)> = noted.collect();
+    let mut recoveries: Vec<u64> = recovered.iter().map(|(took_ms, _)| *took_ms).collect();
     recoveries.sort_unstable();
-    for slow in recoveries.iter().filter(|ms| **ms > RECOVERY_MAX_MS) {
-        violations.push(format!("a life took {slow} ms to commit something"));
+    for (took_ms, at_ms) in recovered {
+        let own_ms = disturbances.with_server(at_ms.saturating_sub(took_ms), at_ms);
+        if own_ms > RECOVERY_MAX_MS {
+            violations.push(format!("a life took {own_ms} ms to commit something"));
+        }
     }
     violations.sort();
     violations.dedup();
+    let (stalls, stalled_ms) = disturbances.stalled();
     let count =
         |which: fn(&Acknowledged) -> bool| acked.values().filter(|acked| which(acked)).count();
     Report {
@@ -144,6 +151,8 @@ pub(crate) async fn check(folder: &Path, place: &Place, seed: u64) -> Report {
         deleted: count(|acked| acked.deleted),
         effects: effects.len(),
         repeated_effects: repeated,
+        stalls,
+        stalled_ms,
         clock_steps: 0,
         poisoned: 0,
         recoveries: recoveries.len(),
@@ -154,6 +163,12 @@ pub(crate) async fn check(folder: &Path, place: &Place, seed: u64) -> Report {
         takeovers: None,
         violations,
     }
+}
+
+/// How long a life took to commit something, and when it did.
+fn recovery(line: &str) -> Option<(u64, u64)> {
+    let (took_ms, at_ms) = line.split_once(' ')?;
+    Some((took_ms.parse().ok()?, at_ms.parse().ok()?))
 }
 
 /// What is wrong with an instance that has ended: its outcome, its key-values, its histories.

@@ -19,7 +19,7 @@ use crate::nemesis::{publish, seed_or_time, verdict};
 use crate::random::Random;
 use crate::skills::Skills;
 use crate::store::Place;
-use crate::worker::Life;
+use crate::worker::WorkerRun;
 
 const WORKERS: usize = 4;
 /// How long a cut waits for a worker that sends something.
@@ -90,8 +90,12 @@ pub(crate) fn run(wanted: Faults, seed: Option<u64>, report_path: Option<&Path>)
                 cluster.follow();
             }
         }
+        let notes = Notes::in_folder(folder);
+        if matches!(fault, Fault::Crash | Fault::Promotion) {
+            notes.outage(from_ms, now_ms());
+        }
         if *fault != Fault::Kill {
-            Notes::in_folder(folder).stall(from_ms, now_ms() + AFTERMATH_MS);
+            notes.stall(from_ms, now_ms() + AFTERMATH_MS);
         }
         std::thread::sleep(Duration::from_millis(random.between(50, 700)));
     }
@@ -119,7 +123,7 @@ pub(crate) fn run(wanted: Faults, seed: Option<u64>, report_path: Option<&Path>)
 
 fn worker(folder: &Path, proxy: &Proxy) -> Process {
     let place = Place::Postgres(proxy.url());
-    spawn(folder, &place, Life::Feed, &Skills::ALL, |_| {})
+    spawn(folder, &place, WorkerRun::Feed, &Skills::ALL, |_| {})
 }
 
 fn kill(folder: &Path, worker: &mut Worker) {

@@ -184,6 +184,9 @@ fn all_ran(
     }
 }
 
+/// How long before it runs an activity may have been handed to its node: a call or two later it begins.
+const TOLD_TO_BEGUN_MS: u64 = 1_000;
+
 /// A run that finished on a node that was well all the time is not done again.
 fn repeats(world: &Scene, label: &str, runs: &[&Effect]) {
     for (place, first) in runs.iter().enumerate() {
@@ -194,11 +197,8 @@ fn repeats(world: &Scene, label: &str, runs: &[&Effect]) {
             continue;
         };
         // Either may have been told late of what it was granted.
-        let is_disturbed = |node| {
-            world
-                .sim
-                .was_disturbed(node, first.began_ms, again.began_ms)
-        };
+        let told_ms = first.began_ms.saturating_sub(TOLD_TO_BEGUN_MS);
+        let is_disturbed = |node| world.sim.was_disturbed(node, told_ms, again.began_ms);
         let was_away = is_disturbed(first.node) || is_disturbed(again.node);
         let is_needless = first.is_finished && !was_away;
         if is_needless {

@@ -63,7 +63,7 @@ pub async fn test_custom_status_version_increments<F: ProviderFactory + ?Sized>(
     }
 }
 
-/// Who has seen the version is told nothing, who has not is told.
+/// A reader that has seen the version gets nothing, one that has not gets the status.
 pub async fn test_custom_status_polling_no_change<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     bench.create("shown").await;

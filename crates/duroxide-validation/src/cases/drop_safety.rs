@@ -5,7 +5,6 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use duroxide_core::provider::TagFilter;
@@ -178,22 +177,15 @@ async fn acknowledged<F: ProviderFactory + ?Sized>(bench: &Bench<'_, F>) -> bool
 /// A long poll that was dropped takes nothing that comes later.
 pub async fn a_dropped_long_poll_takes_nothing<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
-    let store = Arc::clone(&bench.store);
-    let lock = bench.lock;
-    let waiting = tokio::spawn(async move {
-        let poll = Duration::from_secs(30);
-        let _ = store.fetch_orchestration_item(lock, poll, None).await;
-    });
-    let store = Arc::clone(&bench.store);
-    let working = tokio::spawn(async move {
-        let poll = Duration::from_secs(30);
-        let tags = TagFilter::DefaultOnly;
-        let _ = store.fetch_work_item(lock, poll, None, &tags).await;
-    });
-    tokio::time::sleep(Duration::from_millis(30)).await;
-    for task in [waiting, working] {
-        task.abort();
-        let _ = task.await;
+    // Longer than the case: what a dropped call takes stays away.
+    let lock = Duration::from_secs(600);
+    let poll = Duration::from_secs(30);
+    let tags = TagFilter::DefaultOnly;
+    for polls in POLLS {
+        let waiting = bench.store.fetch_orchestration_item(lock, poll, None);
+        dropped_after(polls, waiting).await;
+        let working = bench.store.fetch_work_item(lock, poll, None, &tags);
+        dropped_after(polls, working).await;
     }
     bench.idle("nothing was sent yet").await;
     assert!(bench.find_work().await.is_none(), "nor scheduled");

@@ -237,7 +237,7 @@ pub async fn a_holding_commit_is_a_commit<F: ProviderFactory + ?Sized>(factory: 
     assert!(again.is_err(), "the lease has ended");
 }
 
-/// Whoever lost the lease holds nothing back.
+/// A commit whose lease is lost holds nothing back.
 pub async fn a_lost_lease_holds_nothing_back<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     bench.create("actor").await;

@@ -117,7 +117,7 @@ pub async fn each_claim_of_a_new_instance_draws_a_life<F: ProviderFactory + ?Siz
     assert_eq!(bench.incarnation_of("unborn").await, second.incarnation);
 }
 
-/// Two lives of one id, and two instances, are told apart.
+/// Two lives of one id, and two instances, have different incarnations.
 pub async fn two_lives_of_an_id_differ<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     let first = born(&bench, "twice", Commit::first()).await;

@@ -2,6 +2,7 @@
 
 pub mod admin_truth;
 pub mod atomicity;
+pub mod blocking;
 pub mod bounds;
 pub mod bulk_deletion;
 pub mod cancellation;
@@ -32,6 +33,7 @@ pub mod long_polling;
 pub mod management;
 pub mod multi_execution;
 pub mod nodes;
+pub mod one_life;
 pub mod orphans;
 pub mod outcome;
 pub mod pausing;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use duroxide_core::provider::{BlockedInstance, NodeInfo, NodeTerm, SeenNode};
+use duroxide_core::provider::{
+    BlockedInstance, HeldActivity, NodeInfo, NodeTerm, ScheduledActivityIdentifier, SeenNode,
+};
 
 use crate::ProviderFactory;
 use crate::fixture::Bench;
@@ -57,6 +59,15 @@ pub async fn a_node_that_announces_itself_is_listed<F: ProviderFactory + ?Sized>
         report: "recorded | attempted".to_owned(),
         attempts: 3,
     });
+    first.holds.push(HeldActivity::new(
+        ScheduledActivityIdentifier {
+            instance: "örder-8".to_owned(),
+            execution_id: 1,
+            activity_id: 2,
+        },
+        1,
+        1_000,
+    ));
     announce(&bench, &first, term(HOUR, HOUR)).await;
     let seen = nodes(&bench).await;
     let told: Vec<_> = seen.iter().map(|it| it.node.clone()).collect();

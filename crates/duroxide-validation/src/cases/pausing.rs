@@ -31,8 +31,8 @@ async fn paused<F: ProviderFactory + ?Sized>(factory: &F) -> Bench<'_, F> {
     bench
 }
 
-/// Nothing of it is handed out, whoever asks; others are. After it is resumed its messages come at once, in their
-/// order, and the wait counted as no attempt.
+/// The store hands out nothing of it to any caller, and hands out other instances. After it is resumed its messages
+/// come at once, in their order, and the wait counted as no attempt.
 pub async fn messages_of_a_paused_instance_wait<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = paused(factory).await;
     for name in ["a", "b"] {
@@ -198,7 +198,7 @@ pub async fn another_life_is_not_paused<F: ProviderFactory + ?Sized>(factory: &F
     assert_eq!(resume(&bench, "still").await, Pausing::Unchanged);
 }
 
-/// What was asked in vain, or twice, is told, and changes nothing.
+/// The store reports a request that was in vain or repeated, and changes nothing.
 pub async fn pausing_tells_what_became_of_it<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     assert_eq!(pause(&bench, "nobody").await, Pausing::NoSuchInstance);

@@ -49,7 +49,7 @@ pub async fn messages_and_activities_of_an_instance_are_told<F: ProviderFactory 
     assert_eq!((activity.leased_until_ms, activity.attempts), (None, 0));
 }
 
-/// A lease is told while it holds, and an attempt stays counted.
+/// The store reports a lease while it holds, and an attempt stays counted.
 pub async fn leases_and_attempts_are_told<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     bench.start("held").await;

@@ -134,7 +134,7 @@ pub async fn a_turn_that_was_taken_over_cannot_rest<F: ProviderFactory + ?Sized>
     bench.idle("the message was consumed").await;
 }
 
-/// Whoever resumes an instance wants it to run: it does not rest on.
+/// An instance that an operator resumes does not rest on: it is meant to run.
 pub async fn resuming_ends_a_rest<F: ProviderFactory + ?Sized>(factory: &F) {
     let (bench, turn) = claimed(factory, &["1"]).await;
     let rested = try_rest(&bench, &turn, Duration::from_secs(3_600), true).await;

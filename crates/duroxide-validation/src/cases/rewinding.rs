@@ -99,7 +99,7 @@ pub async fn a_failed_instance_begins_another_execution<F: ProviderFactory + ?Si
     assert_eq!(outcome.map(|it| it.status), Some(ended));
 }
 
-/// Clients read what a failed execution changed; the next one begins without it, and then nobody reads it.
+/// Clients read what a failed execution changed; the next one begins without it, and from then on no client reads it.
 pub async fn changes_of_a_failed_execution_are_not_built_on<F: ProviderFactory + ?Sized>(
     factory: &F,
 ) {

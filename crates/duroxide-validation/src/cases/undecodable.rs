@@ -175,7 +175,7 @@ pub async fn an_undecodable_activity_fails<F: ProviderFactory + ?Sized>(factory:
     }
 }
 
-/// `hit` is told that what it scheduled as event 2 failed, and the row itself is kept.
+/// `hit` learns that what it scheduled as event 2 failed, and the store keeps the row.
 async fn is_told_of_failure<F: ProviderFactory + ?Sized>(
     bench: &Bench<'_, F>,
     through_fetch: bool,

@@ -85,6 +85,7 @@ macro_rules! __cases_claims {
                 a_turn_handed_out_early_is_committed_like_any_other;
                 a_turn_handed_out_early_is_leased;
                 a_turn_handed_out_early_can_be_abandoned;
+                a_turn_that_does_more_than_decide_has_its_claim_stored [AttemptCounts];
                 what_a_turn_handed_out_early_asks_is_answered_as_of_its_claim;
                 as_many_claimers_as_instances_are_all_served;
                 as_many_workers_as_activities_are_all_served;

@@ -215,8 +215,25 @@ macro_rules! __cases_lives {
                 times_bound_a_query [Management];
                 a_summary_tells_what_a_list_shows [Management];
                 instances_with_dead_letters_are_found [DeadLetters, Management];
+                instances_are_found_by_what_they_wait_for [Management];
+                waiting_instances_are_met_once_and_counted [Management];
                 counts_take_no_notice_of_pages [Management];
                 counts_are_grouped_largest_first [Management];
+            }
+            one_life {
+                a_list_tells_which_life_it_is [Lives, Management];
+                a_message_for_one_life_reaches_no_other [Lives, Submissions, Management];
+                a_message_for_a_life_that_is_gone_is_not_kept [Lives, Submissions, Management];
+                what_has_ended_takes_what_is_about_its_end [Lives, Submissions, Management];
+                a_pause_of_one_life_leaves_others_alone [Lives, Pausing, Management];
+            }
+            blocking {
+                a_blocked_instance_is_found_until_it_goes_on [Blocking, Management];
+                what_has_ended_is_not_blocked [Blocking, Management];
+                a_lost_lease_notes_nothing [Blocking, Management];
+                a_later_life_is_not_blocked [Blocking, Management];
+                what_has_not_begun_keeps_no_note [Blocking, Management];
+                a_note_outlives_the_process [Blocking, Reopen, Management];
             }
             durability {
                 messages_outlive_the_process [Reopen];

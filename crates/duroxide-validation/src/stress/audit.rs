@@ -13,7 +13,7 @@ pub struct Audit {
     pub events: usize,
     /// Results of activities in them.
     pub activities: usize,
-    /// What should not be, in words; empty if nothing was lost or doubled.
+    /// Defects that were found, in words; empty if nothing was lost or doubled.
     pub violations: Vec<String>,
 }
 

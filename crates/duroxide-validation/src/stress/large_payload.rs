@@ -15,7 +15,7 @@ use super::{Workload, drive};
 /// How large, how many.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LargePayloadConfig {
-    /// Load.
+    /// Number of instances, and how they are run.
     pub base: StressTestConfig,
     /// Small payloads, in KiB.
     pub small_payload_kb: usize,

@@ -14,13 +14,13 @@ pub struct StressTestResult {
     pub completed: usize,
     /// Instances that failed, or did not end in time.
     pub failed: usize,
-    /// Of these: failures of the store or the engine, poison and instances that did not end included.
+    /// Failures of the store or the engine among them, poison and instances that did not end included.
     pub failed_infrastructure: usize,
-    /// Of these: code and history that did not fit.
+    /// Failures among them because code and history did not fit.
     pub failed_configuration: usize,
-    /// Of these: failures of the code.
+    /// Failures of the code among them.
     pub failed_application: usize,
-    /// From the first start to the last end.
+    /// Time from the first start to the last end.
     pub total_time: Duration,
     /// Instances completed per second.
     pub orch_throughput: f64,
@@ -84,7 +84,7 @@ pub struct StressReport {
     pub result: StressTestResult,
     /// True latencies.
     pub latencies: Latencies,
-    /// What the histories say.
+    /// Findings of the audit of the histories.
     pub audit: Audit,
 }
 

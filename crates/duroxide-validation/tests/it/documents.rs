@@ -37,18 +37,20 @@ fn collect(folder: &Path, module: Option<&str>, found: &mut HashMap<(String, Str
     }
 }
 
-/// Public functions of a file with the first line of their documentation.
+/// Public functions of a file with the first paragraph of their documentation, as one line.
 fn documented(text: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
-    let mut first: Option<&str> = None;
+    let mut documentation: Vec<&str> = Vec::new();
     for line in text.lines() {
         if let Some(doc) = line.strip_prefix("///") {
-            first.get_or_insert(doc.trim());
+            documentation.push(doc.trim());
         } else if let Some(rest) = line.strip_prefix("pub async fn ") {
             let name = rest.split(['<', '(']).next().unwrap_or(rest);
-            found.push((name.to_owned(), first.take().unwrap_or_default().to_owned()));
+            let paragraph = documentation.split(|line| line.is_empty()).next();
+            found.push((name.to_owned(), paragraph.unwrap_or_default().join(" ")));
+            documentation.clear();
         } else {
-            first = None;
+            documentation.clear();
         }
     }
     found

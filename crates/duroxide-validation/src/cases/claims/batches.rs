@@ -139,7 +139,7 @@ pub async fn an_empty_store_makes_an_empty_batch<F: ProviderFactory + ?Sized>(fa
     assert!(works(&bench, 8, None, TagFilter::Any).await.is_empty());
 }
 
-/// Attempts of each message are told in the order of the messages.
+/// A claim reports the attempts of each message in the order of the messages.
 pub async fn message_attempts_belong_to_their_messages<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     bench.create("counted").await;

@@ -91,6 +91,28 @@ pub async fn a_turn_handed_out_early_can_be_abandoned<F: ProviderFactory + ?Size
     }
 }
 
+/// Once the store says that the lease of an early turn is stored, its attempt is on record, no other claim gets it, and
+/// it is committed like any other.
+pub async fn a_turn_that_does_more_than_decide_has_its_claim_stored<F: ProviderFactory + ?Sized>(
+    factory: &F,
+) {
+    let bench = Bench::open(factory).await;
+    for round in 0..ROUNDS {
+        let instance = format!("acts-{round}");
+        let steps = async {
+            let turn = take_when_made(&*bench.store, bench.lock).await;
+            let stored = bench.store.store_lease(&turn.token).await;
+            stored.expect("nothing came in between");
+            // Before it acts: what ends the process now is counted.
+            assert_eq!(factory.get_max_attempt_count(&instance).await, 1);
+            bench.idle("its lease is stored").await;
+            bench.commit(&turn, Commit::first().completed("done")).await;
+        };
+        let ((), ()) = futures::join!(steps, bench.start(&instance));
+        assert_eq!(bench.read(&instance).await.len(), 2);
+    }
+}
+
 /// A parent sets a key and starts a child in one turn; the child, handed out early, reads the key of its parent.
 pub async fn what_a_turn_handed_out_early_asks_is_answered_as_of_its_claim<
     F: ProviderFactory + ?Sized,

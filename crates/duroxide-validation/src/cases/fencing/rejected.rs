@@ -120,7 +120,7 @@ pub async fn an_activity_is_no_orchestrator_message<F: ProviderFactory + ?Sized>
     bench.idle("nothing was enqueued").await;
 }
 
-/// Only activities belong on the worker queue, whoever puts them there.
+/// The worker queue takes activities only, from every caller.
 pub async fn the_worker_queue_takes_activities_only<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     bench.create("typed").await;

@@ -68,7 +68,7 @@ pub async fn a_cancel_request_that_was_taken_opens_nothing<F: ProviderFactory + 
     assert!(claimed.is_empty(), "{claimed:?}");
 }
 
-/// Nobody's code is asked before an instance is terminated, so no node with the code is waited for. An older request to
+/// A request to terminate needs no code, so the store does not wait for a node that has the code. An older request to
 /// cancel does not change that.
 pub async fn a_request_to_terminate_needs_no_handler_and_no_wait<F: ProviderFactory + ?Sized>(
     factory: &F,

@@ -3,10 +3,12 @@
 mod counting;
 mod criteria;
 mod paging;
+mod waiting;
 
 pub use counting::*;
 pub use criteria::*;
 pub use paging::*;
+pub use waiting::*;
 
 use duroxide_core::provider::{InstanceQuery, InstanceSummary, Page};
 

@@ -7,7 +7,7 @@ use crate::ProviderFactory;
 use crate::fixture::{Bench, Commit, items, kinds};
 
 /// Every page of a query, in order.
-async fn all_pages<F: ProviderFactory + ?Sized>(
+pub(super) async fn all_pages<F: ProviderFactory + ?Sized>(
     bench: &Bench<'_, F>,
     mut query: InstanceQuery,
 ) -> Vec<Vec<String>> {

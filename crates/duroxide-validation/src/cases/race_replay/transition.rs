@@ -14,7 +14,8 @@ use crate::fixture::items;
 
 const LATE: Duration = Duration::from_millis(250);
 
-/// The first execution is over; the successor's start is delayed, the inputs are not. The successor is told its shape.
+/// The first execution is over; the successor's start is delayed, the inputs are not. The successor gets its shape from
+/// its start.
 async fn between<F: ProviderFactory + ?Sized>(
     factory: &F,
     stamp: &str,

@@ -9,8 +9,8 @@ use super::{moved, restore, snapshot};
 use crate::ProviderFactory;
 use crate::fixture::{Bench, Commit, NAME, VERSION, items, kinds};
 
-/// Executions with their events, key-values of both layers, custom status, times and lives: all is told, and the same
-/// in both stores.
+/// Executions with their events, key-values of both layers, custom status, times and lives: the snapshot has all of it,
+/// and the same in both stores.
 pub async fn a_restored_instance_is_equal<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     let first = Commit::first()
@@ -103,7 +103,7 @@ pub async fn a_restored_instance_is_equal<F: ProviderFactory + ?Sized>(factory: 
     );
 }
 
-/// How an instance ended is told and asked for as before.
+/// A restored instance reports how it ended, and is found by that, as before.
 pub async fn a_finished_instance_is_restored_as_it_ended<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     bench
@@ -268,7 +268,8 @@ pub async fn everything_that_is_held_is_listed<F: ProviderFactory + ?Sized>(fact
     assert!(snapshot(&bench, "nobody").await.is_empty());
 }
 
-/// Claimed messages and activities are told as queued, and can be claimed at once where they are restored.
+/// A snapshot has claimed messages and activities as queued ones, and they can be claimed at once where they are
+/// restored.
 pub async fn leases_are_no_part_of_a_snapshot<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     let first = Commit::first().and(kinds::activity_scheduled("TestActivity"));

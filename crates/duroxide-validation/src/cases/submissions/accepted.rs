@@ -1,6 +1,6 @@
 //! Which of many starts of one id is accepted.
 
-use duroxide_core::provider::{Standing, StartRule, Submitted};
+use duroxide_core::provider::{IdState, StartRule, Submitted};
 use futures::future::{join, join_all};
 
 use super::{CALLERS, MEETINGS, begins_once, end, one_is, start, start_with, submit, submit_to};
@@ -33,7 +33,7 @@ pub async fn of_starts_by_two_handles_one_is_accepted<F: ProviderFactory + ?Size
         begins_once(&bench, &id).await;
         assert_eq!(
             submit_to(&*other, &one).await,
-            Submitted::Refused(Standing::Running)
+            Submitted::Refused(IdState::Running)
         );
     }
 }
@@ -43,7 +43,7 @@ pub async fn a_queued_start_counts_as_there<F: ProviderFactory + ?Sized>(factory
     let bench = Bench::open(factory).await;
     let delay = bench.lock * 2;
     bench.send_after(items::start("later"), Some(delay)).await;
-    let refused = Submitted::Refused(Standing::Starting);
+    let refused = Submitted::Refused(IdState::Starting);
     for rule in [StartRule::MustBeNew, StartRule::ReplaceFinished] {
         let submitted = submit(&bench, &start_with("later", rule, &["lost"])).await;
         assert_eq!(submitted, refused, "{rule:?}");
@@ -61,7 +61,7 @@ pub async fn a_queued_start_counts_as_there<F: ProviderFactory + ?Sized>(factory
     bench.commit(&turn, Commit::first()).await;
     assert_eq!(
         submit(&bench, &again).await,
-        Submitted::Refused(Standing::Running)
+        Submitted::Refused(IdState::Running)
     );
     bench.idle("what was refused left nothing").await;
 }
@@ -76,12 +76,12 @@ pub async fn a_refused_submission_leaves_nothing<F: ProviderFactory + ?Sized>(fa
     bench.create_with("between", between).await;
     let held = bench.turn_of("between").await;
     for (id, rule, found) in [
-        ("runs", StartRule::MustBeNew, Standing::Running),
-        ("runs", StartRule::ReplaceFinished, Standing::Running),
-        ("between", StartRule::MustBeNew, Standing::Running),
-        ("between", StartRule::ReplaceFinished, Standing::Running),
-        ("ended", StartRule::MustBeNew, Standing::Ended),
-        ("ended", StartRule::UseWhatIsThere, Standing::Ended),
+        ("runs", StartRule::MustBeNew, IdState::Running),
+        ("runs", StartRule::ReplaceFinished, IdState::Running),
+        ("between", StartRule::MustBeNew, IdState::Running),
+        ("between", StartRule::ReplaceFinished, IdState::Running),
+        ("ended", StartRule::MustBeNew, IdState::Ended),
+        ("ended", StartRule::UseWhatIsThere, IdState::Ended),
     ] {
         let submitted = submit(&bench, &start_with(id, rule, &["lost"])).await;
         assert_eq!(submitted, Submitted::Refused(found), "{id}, {rule:?}");

@@ -1,7 +1,7 @@
 //! Messages, alone and with a start.
 
 use duroxide_core::WorkItem;
-use duroxide_core::provider::{MessageRule, Standing, StartRule, Submission, Submitted};
+use duroxide_core::provider::{IdState, MessageRule, StartRule, Submission, Submitted};
 use futures::future::join;
 
 use super::{MEETINGS, RULES, end, message, start_with, submit};
@@ -14,7 +14,7 @@ pub async fn messages_go_to_what_is_there<F: ProviderFactory + ?Sized>(factory: 
     let uses = |data| start_with("used", StartRule::UseWhatIsThere, &[data]);
     assert_eq!(submit(&bench, &uses("1")).await, Submitted::Started);
     let joined = submit(&bench, &uses("2")).await;
-    assert_eq!(joined, Submitted::Joined(Standing::Starting));
+    assert_eq!(joined, Submitted::Joined(IdState::Starting));
     let turn = bench.turn_of("used").await;
     let queue_message = |data| items::queue_message("used", data);
     assert_eq!(
@@ -23,12 +23,12 @@ pub async fn messages_go_to_what_is_there<F: ProviderFactory + ?Sized>(factory: 
     );
     bench.commit(&turn, Commit::first()).await;
     let joined = submit(&bench, &uses("3")).await;
-    assert_eq!(joined, Submitted::Joined(Standing::Running));
+    assert_eq!(joined, Submitted::Joined(IdState::Running));
     let turn = bench.turn_of("used").await;
     assert_eq!(turn.item.messages, [queue_message("3")]);
 }
 
-/// Nobody ever claims a start whose messages are not there.
+/// No claim takes a start whose messages are not there.
 pub async fn a_start_and_its_messages_come_together<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     let data: Vec<String> = (0..20).map(|n| n.to_string()).collect();
@@ -82,16 +82,16 @@ pub async fn a_message_needs_somebody_who_reads_it<F: ProviderFactory + ?Sized>(
     let both = [MessageRule::MustBeAlive, MessageRule::MustNotHaveEnded];
     for rule in both {
         let submitted = submit(&bench, &message("ended", rule, "lost")).await;
-        assert_eq!(submitted, Submitted::Refused(Standing::Ended), "{rule:?}");
+        assert_eq!(submitted, Submitted::Refused(IdState::Ended), "{rule:?}");
         let submitted = submit(&bench, &message("later", rule, "kept")).await;
-        assert_eq!(submitted, Submitted::Joined(Standing::Starting), "{rule:?}");
+        assert_eq!(submitted, Submitted::Joined(IdState::Starting), "{rule:?}");
     }
     bench.idle("nobody reads them now").await;
     let stranger = submit(&bench, &message("new", MessageRule::MustBeAlive, "lost")).await;
-    assert_eq!(stranger, Submitted::Refused(Standing::Unknown));
+    assert_eq!(stranger, Submitted::Refused(IdState::Unknown));
     let early = message("new", MessageRule::MustNotHaveEnded, "early");
     let early = submit(&bench, &early).await;
-    assert_eq!(early, Submitted::Joined(Standing::Unknown));
+    assert_eq!(early, Submitted::Joined(IdState::Unknown));
     bench.start("new").await;
     let turn = bench.turn_of("new").await;
     let queue_messages_of = |turn: &Turn| -> Vec<WorkItem> {
@@ -106,7 +106,7 @@ pub async fn a_message_needs_somebody_who_reads_it<F: ProviderFactory + ?Sized>(
     );
     for rule in both {
         let submitted = submit(&bench, &message("runs", rule, "kept")).await;
-        assert_eq!(submitted, Submitted::Joined(Standing::Running), "{rule:?}");
+        assert_eq!(submitted, Submitted::Joined(IdState::Running), "{rule:?}");
     }
     let turn = bench.turn_of("runs").await;
     assert_eq!(queue_messages_of(&turn).len(), 2);

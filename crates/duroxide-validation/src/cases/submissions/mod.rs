@@ -14,7 +14,7 @@ pub use stored::*;
 
 use std::time::Duration;
 
-use duroxide_core::provider::{MessageRule, Provider, Standing, StartRule, Submission, Submitted};
+use duroxide_core::provider::{IdState, MessageRule, Provider, StartRule, Submission, Submitted};
 
 use crate::ProviderFactory;
 use crate::fixture::{Bench, Commit, items};
@@ -67,7 +67,7 @@ async fn end<F: ProviderFactory + ?Sized>(bench: &Bench<'_, F>, id: &str) {
 /// Exactly one of these is so, and the others were refused because of it.
 fn one_is(accepted: Submitted, all: &[Submitted]) {
     let of = |wanted: Submitted| all.iter().filter(|one| **one == wanted).count();
-    let because = Submitted::Refused(Standing::Starting);
+    let because = Submitted::Refused(IdState::Starting);
     assert_eq!((of(accepted), of(because)), (1, all.len() - 1), "{all:?}");
 }
 

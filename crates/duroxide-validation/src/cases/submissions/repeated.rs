@@ -1,6 +1,6 @@
 //! A request that is repeated, because its answer was lost, is answered as the first time.
 
-use duroxide_core::provider::{Standing, StartRule, Submission, Submitted};
+use duroxide_core::provider::{IdState, StartRule, Submission, Submitted};
 use duroxide_core::{StartExtras, WorkItem};
 
 use super::{RULES, submit};
@@ -80,7 +80,7 @@ pub async fn a_repeated_request_is_answered_as_the_first_time<F: ProviderFactory
     }
 }
 
-/// Nor is a start that nobody in particular asked for.
+/// Neither another request nor a start without a request id is taken for the first.
 pub async fn another_request_is_not_taken_for_the_first<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;
     let one = asks("taken", "one", StartRule::MustBeNew);
@@ -90,23 +90,23 @@ pub async fn another_request_is_not_taken_for_the_first<F: ProviderFactory + ?Si
         asks("taken", "on", StartRule::MustBeNew),
         Submission::start(items::start("taken"), None, StartRule::MustBeNew, vec![]),
     ];
-    let refused = async |found: Standing| {
+    let refused = async |found: IdState| {
         for stranger in &strangers {
             let answer = submit(&bench, stranger).await;
             assert_eq!(answer, Submitted::Refused(found), "{stranger:?}");
         }
     };
-    refused(Standing::Starting).await;
+    refused(IdState::Starting).await;
     bench.advance("taken", begun_by("one", 1)).await;
-    refused(Standing::Running).await;
+    refused(IdState::Running).await;
     bench.create("anybodys").await;
     let late = submit(&bench, &asks("anybodys", "one", StartRule::MustBeNew)).await;
-    assert_eq!(late, Submitted::Refused(Standing::Running));
+    assert_eq!(late, Submitted::Refused(IdState::Running));
     let ended = Commit::to(1)
         .event(2, kinds::completed("1"))
         .status("Completed", Some("1"));
     bench.nudge("taken", ended).await;
-    refused(Standing::Ended).await;
+    refused(IdState::Ended).await;
     bench.idle("nothing was stored").await;
     let replaced = asks("taken", "another", StartRule::ReplaceFinished);
     assert_eq!(submit(&bench, &replaced).await, Submitted::Replaced);

@@ -1,6 +1,6 @@
 //! An instance that has ended gives way to another one.
 
-use duroxide_core::provider::{Standing, StartRule, Submitted};
+use duroxide_core::provider::{IdState, StartRule, Submitted};
 use futures::future::{join, join_all};
 
 use super::{CALLERS, MEETINGS, begins_once, end, one_is, start, start_with, submit};
@@ -59,7 +59,7 @@ pub async fn nothing_is_replaced_while_a_descendant_runs<F: ProviderFactory + ?S
     for id in ["root", "middle"] {
         let one = start_with(id, StartRule::ReplaceFinished, &["lost"]);
         let submitted = submit(&bench, &one).await;
-        assert_eq!(submitted, Submitted::Refused(Standing::Unfinished), "{id}");
+        assert_eq!(submitted, Submitted::Refused(IdState::Unfinished), "{id}");
     }
     bench.idle("nothing was stored").await;
     for (id, events) in [("root", 2), ("middle", 2), ("leaf", 1)] {
@@ -89,7 +89,7 @@ pub async fn nothing_comes_between_the_old_life_and_the_new<F: ProviderFactory +
                 assert!(
                     matches!(
                         refused,
-                        Submitted::Refused(Standing::Ended | Standing::Starting)
+                        Submitted::Refused(IdState::Ended | IdState::Starting)
                     ),
                     "{refused:?}"
                 );

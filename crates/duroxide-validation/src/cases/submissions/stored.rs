@@ -2,7 +2,7 @@
 
 use duroxide_core::WorkItem;
 use duroxide_core::provider::{
-    MessageRule, ProviderError, Standing, StartRule, Submission, Submitted,
+    IdState, MessageRule, ProviderError, StartRule, Submission, Submitted,
 };
 
 use super::{end, message, start, start_with, submit};
@@ -64,7 +64,7 @@ pub async fn a_submission_outlives_the_process<F: ProviderFactory + ?Sized>(fact
     let bench = bench.reopen().await;
     assert_eq!(
         submit(&bench, &one).await,
-        Submitted::Refused(Standing::Starting)
+        Submitted::Refused(IdState::Starting)
     );
     let turn = bench.turn_of("kept").await;
     let queue_message = |data| items::queue_message("kept", data);

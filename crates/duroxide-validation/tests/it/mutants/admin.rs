@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use duroxide_core::provider::{
-    Closing, CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, HeldIds, InstanceCount,
-    InstanceFilter, InstanceInfo, InstanceQuery, InstanceSnapshot, InstanceSummary, InstanceTree,
-    Labelling, NodeInfo, NodeTerm, Page, Pausing, PendingWork, Provider, ProviderAdmin,
-    ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork, Requeue, Restoring, SeenNode,
-    SystemMetrics,
+    BlockNote, Closing, CountBy, DeadLetter, DeleteInstanceResult, ExecutionInfo, HeldIds,
+    Incarnation, InstanceCount, InstanceFilter, InstanceInfo, InstanceQuery, InstanceSnapshot,
+    InstanceSummary, InstanceTree, Labelling, NodeInfo, NodeTerm, Page, Pausing, PendingWork,
+    Provider, ProviderAdmin, ProviderError, PruneOptions, PruneResult, QueueDepths, ReadyWork,
+    Requeue, Restoring, SeenNode, SystemMetrics,
 };
 use duroxide_core::{Event, LabelChange, Labels};
 
@@ -150,7 +150,11 @@ impl ProviderAdmin for Mutant {
         if self.has(Flaw::BulkTakesNewest) {
             return self.delete_newest(filter).await;
         }
-        self.reference().delete_instance_bulk(filter).await
+        let mut deleted = self.reference().delete_instance_bulk(filter).await?;
+        if self.has(Flaw::BulkCountsOneMore) {
+            deleted.instances_deleted += 1;
+        }
+        Ok(deleted)
     }
 
     async fn prune_executions(
@@ -189,6 +193,9 @@ impl ProviderAdmin for Mutant {
         }
         if let (Some(pending), Flaw::PendingTellsOneMessage) = (&mut pending, self.flaw) {
             pending.messages.truncate(1);
+        }
+        if let Some(pending) = &mut pending {
+            self.as_pending(pending);
         }
         Ok(pending)
     }
@@ -270,8 +277,27 @@ impl ProviderAdmin for Mutant {
         self.reference().resume_instance(instance).await
     }
 
+    async fn pause_life(&self, instance: &str, life: Incarnation) -> Result<Option<Pausing>> {
+        match self.flaw {
+            Flaw::PausesReachAnyLife => self.reference().pause_instance(instance).await,
+            _ => self.reference().pause_life(instance, life).await,
+        }
+    }
+
+    async fn resume_life(&self, instance: &str, life: Incarnation) -> Result<Option<Pausing>> {
+        self.reference().resume_life(instance, life).await
+    }
+
+    async fn incarnation(&self, instance: &str) -> Result<Option<Incarnation>> {
+        self.reference().incarnation(instance).await
+    }
+
     async fn paused_since(&self, instance: &str) -> Result<Option<u64>> {
         self.reference().paused_since(instance).await
+    }
+
+    async fn block_note(&self, instance: &str) -> Result<Option<BlockNote>> {
+        self.told_block(instance).await
     }
 
     fn can_rewind(&self) -> bool {

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use duroxide_core::clock::{Clock, ClockRef};
 use duroxide_core::provider::Provider;
 use duroxide_store::MemoryProvider;
-use duroxide_validation::{Capability, ClockSkew, ProviderFactory, TestClock};
+use duroxide_validation::{ClockSkew, ProviderFactory};
 
 use super::{Flaw, Mutant};
 use crate::reference::{Memory, MovableClock};
@@ -44,51 +43,14 @@ impl Flawed {
     }
 }
 
-#[async_trait]
-impl ProviderFactory for Flawed {
+duroxide_validation::__forwarding_factory!(Flawed => reference {
     async fn create_provider(&self) -> Arc<dyn Provider> {
         let clock = self.reference.movable();
         Arc::new(Mutant::around(self.reference.create(), self.flaw, clock))
     }
 
-    async fn corrupt_instance_history(&self, instance: &str) {
-        self.reference.corrupt_instance_history(instance).await;
-    }
-
-    async fn get_max_attempt_count(&self, instance: &str) -> u32 {
-        self.reference.get_max_attempt_count(instance).await
-    }
-
-    fn supports(&self, capability: Capability) -> bool {
-        self.reference.supports(capability)
-    }
-
-    fn must_offer(&self) -> &'static [Capability] {
-        self.reference.must_offer()
-    }
-
-    fn long_polls(&self) -> bool {
-        self.reference.long_polls()
-    }
-
-    fn clock(&self) -> Option<Arc<dyn TestClock>> {
-        self.reference.clock()
-    }
-
     fn fork(&self) -> Option<Arc<dyn ProviderFactory>> {
         Some(Arc::new(Self::with(self.flaw)))
-    }
-
-    fn unknown_instance_grace(&self) -> Option<Duration> {
-        self.reference.unknown_instance_grace()
-    }
-
-    async fn corrupt_orchestrator_messages(&self, instance: &str) {
-        self.reference.corrupt_orchestrator_messages(instance).await;
-    }
-
-    async fn corrupt_worker_items(&self, instance: &str) {
-        self.reference.corrupt_worker_items(instance).await;
     }
 
     async fn second_handle(&self) -> Arc<dyn Provider> {
@@ -120,4 +82,4 @@ impl ProviderFactory for Flawed {
         let store = self.reference.last().store().under_another_clock(clock);
         Arc::new(MemoryProvider::over("skewed", store))
     }
-}
+});

@@ -191,6 +191,7 @@ impl Mutant {
             Flaw::StrangersForgive => attempt = self.forgiven(&item.instance, attempt),
             Flaw::KvClearsForgotten => self.unclear(&mut item),
             Flaw::KvSnapshotEmpty => item.kv_snapshot.clear(),
+            Flaw::FirstTurnHasValues => Self::invent_value(&mut item),
             Flaw::KvSnapshotTooNew => self.refresh_snapshot(&mut item).await?,
             Flaw::FailedChangesAreBuiltOn => {
                 let last = item.history.last().map(|event| &event.kind);

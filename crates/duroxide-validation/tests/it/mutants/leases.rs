@@ -77,6 +77,9 @@ impl Mutant {
         if self.has(Flaw::RenewalRevives) && self.notes.instance_of(token).is_some() {
             return Ok(());
         }
+        if self.takes_for_renewed(token) {
+            return Ok(());
+        }
         answer
     }
 
@@ -86,6 +89,9 @@ impl Mutant {
         } else {
             delay
         };
+        if self.drops_start(&item).await? {
+            return Ok(());
+        }
         self.seen.note_sent(&item);
         let instance = item.target_instance().to_owned();
         let early = !item.is_start() && self.inner.read_outcome(&instance).await?.is_none();

@@ -178,7 +178,6 @@ fn the_document_says_what_the_mutants_say() {
 }
 
 #[test]
-#[ignore = "wants the full matrix: MUTANT_MATRIX=write cargo test -p duroxide-validation --test it matrix, on a quiet machine"]
 fn the_full_matrix_is_about_these_mutants_and_cases() {
     let matrix = Full::read();
     let mutants: BTreeSet<String> = Flaw::ALL.iter().map(|flaw| format!("{flaw:?}")).collect();
@@ -198,7 +197,6 @@ fn the_full_matrix_is_about_these_mutants_and_cases() {
 }
 
 #[test]
-#[ignore = "wants the full matrix: MUTANT_MATRIX=write cargo test -p duroxide-validation --test it matrix, on a quiet machine"]
 fn every_mutant_is_caught() {
     let rows = Full::read().rows;
     let free: Vec<_> = rows.iter().filter(|(_, by)| by.is_empty()).collect();
@@ -206,7 +204,6 @@ fn every_mutant_is_caught() {
 }
 
 #[test]
-#[ignore = "wants the full matrix: MUTANT_MATRIX=write cargo test -p duroxide-validation --test it matrix, on a quiet machine"]
 fn every_case_catches_a_mutant() {
     let caught: BTreeSet<String> = Full::read().rows.into_values().flatten().collect();
     let idle: BTreeSet<String> = store_cases()
@@ -225,7 +222,6 @@ fn every_case_catches_a_mutant() {
 }
 
 #[test]
-#[ignore = "wants the full matrix: MUTANT_MATRIX=write cargo test -p duroxide-validation --test it matrix, on a quiet machine"]
 fn no_two_mutants_are_the_same() {
     let mut by_cases: BTreeMap<BTreeSet<String>, Vec<String>> = BTreeMap::new();
     for (mutant, cases) in Full::read().rows {

@@ -4,6 +4,7 @@
 //! that a real store has made or could make.
 
 mod admin;
+mod blocks;
 mod causes;
 mod commits;
 mod contract;
@@ -22,6 +23,7 @@ mod queries;
 mod reads;
 mod slips;
 mod snapshots;
+mod strangers;
 mod submissions;
 mod work;
 
@@ -190,12 +192,28 @@ flaws! {
     PendingForgetsLeases: "work under a lease is told as if nobody had it";
     PendingTellsOneMessage: "of the messages of an instance only the first is told";
     EarlyUnleased: "a turn handed out early holds no lease";
+    EarlyUncounted: "an early turn may act before its attempt is on record";
     BatchTooLarge: "a batch holds one more than asked for";
     ForgetsDeadLetters: "dead-lettered messages are gone";
     RequeueIgnoresLives: "a dead letter goes to whoever has the id now";
     PauseIsOnlyTold: "a pause is recorded, and nothing waits";
     ResumeIsOnlyTold: "a resumed instance is still held back";
     QueryForgetsPauses: "a query does not tell who is paused";
+    QueryForgetsWaits: "a query takes no notice of what instances wait for";
+    WaitsHaveNoKind: "a query looks only at the name of what instances wait for";
+    AnsweredWaitsAreOpen: "an instance waits for whatever it once asked for";
+    WaitsEndWithAPage: "the instances beyond the first page do not wait";
+    QueryForgetsBlocks: "a query takes no notice of who is blocked";
+    BlockOutlivesTheTurn: "an instance that went on is still blocked";
+    BlockOutlivesTheInstance: "a later life of an id is blocked like an earlier one";
+    BlockNeedsNoLease: "who lost the lease notes that the instance is blocked";
+    BlockIsOnlyTold: "a note about a blocked instance is acknowledged and not kept";
+    BlockKeepsTheFirst: "the first note about a blocked instance stays";
+    ListsTellAnotherLife: "a list tells a life that no claim tells";
+    MessagesReachAnyLife: "a message for one life of an id goes to whoever has it";
+    GoneLivesTakeMessages: "a message for a life that is gone waits for the next one";
+    PausesReachAnyLife: "who pauses one life of an id pauses another one";
+    EndsTakeNoMessages: "what has ended takes nothing, not even what is about its end";
     FailedChangesAreBuiltOn: "the next execution begins with what a failed one changed";
     RewoundStaysAsItFailed: "a rewound instance keeps the status and labels of the dropped part";
     RewoundIsAnybodys: "a rewound execution is handed to nodes of any version";
@@ -318,4 +336,13 @@ flaws! {
     HandlesHaveClocks: "leases and due times are computed by the clock of the machine that asks";
     SkewHasNoSign: "a machine whose clock is behind takes its lag for time that has passed";
     FamilyTellsChildrenFirst: "a family is told children first";
+    StrangersAreKnown: "of an instance that nobody started the store answers as if it were there";
+    NoHistoryIsAnError: "reading the history of an instance that is not there fails";
+    NoWorkIsAnError: "a claim that finds nothing fails";
+    FirstTurnHasValues: "an instance begins with a value that nobody set";
+    StrangersRenew: "a renewal with a token that nobody got succeeds";
+    WorkNeedsItsInstance: "an activity whose instance is not there is dropped";
+    SessionsRenewedByNobody: "a renewal counts a session that it did not renew";
+    BulkCountsOneMore: "a bulk deletion counts one instance too many";
+    DeadLetterBlocksId: "an id with a dead letter takes no start";
 }

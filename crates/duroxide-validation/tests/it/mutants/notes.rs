@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use duroxide_core::provider::{OrchestrationItem, ScheduledActivityIdentifier};
+use duroxide_core::provider::{BlockNote, OrchestrationItem, ScheduledActivityIdentifier};
 use duroxide_core::{Labels, WorkItem};
 
 #[derive(Default)]
@@ -27,6 +27,8 @@ pub(super) struct Inner {
     pub(super) said: HashMap<(String, u64), String>,
     /// The labels that an instance was last seen with.
     pub(super) labels: HashMap<String, Labels>,
+    /// What was noted of instances that are blocked.
+    pub(super) blocks: HashMap<String, BlockNote>,
     /// The memo that an instance was last seen with.
     pub(super) memos: HashMap<String, String>,
     /// Turn tokens that committed.

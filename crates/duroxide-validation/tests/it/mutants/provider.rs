@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use duroxide_core::provider::{
-    ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata, InstanceOutcome,
-    InstanceWatch, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
+    BlockedInstance, ClaimedTurn, ClaimedWork, DispatcherCapabilityFilter, ExecutionMetadata,
+    InstanceOutcome, InstanceWatch, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
     ScheduledActivityIdentifier, SessionFetchConfig, Submission, Submitted, SystemStats, TagFilter,
     TurnClaim, TurnWrites, WorkClaim,
 };
@@ -85,6 +85,17 @@ impl Layer for Mutant {
         }
     }
 
+    async fn store_lease(&self, _next: &dyn Provider, lock_token: &str) -> Result<()> {
+        let token = self.real_token(lock_token);
+        if self.has(Flaw::EarlyUncounted) {
+            return self
+                .inner
+                .abandon_orchestration_item(&token, None, true)
+                .await;
+        }
+        self.inner.store_lease(&token).await
+    }
+
     async fn read(&self, _next: &dyn Provider, instance: &str) -> Result<Vec<Event>> {
         self.as_read(self.inner.read(instance).await)
     }
@@ -101,6 +112,9 @@ impl Layer for Mutant {
     async fn enqueue_for_worker(&self, _next: &dyn Provider, item: WorkItem) -> Result<()> {
         if self.has(Flaw::WorkerQueueTakesAll) && !matches!(item, WorkItem::ActivityExecute { .. })
         {
+            return Ok(());
+        }
+        if self.drops_work(&item).await? {
             return Ok(());
         }
         self.inner.enqueue_for_worker(self.as_scheduled(item)).await
@@ -211,7 +225,7 @@ impl Layer for Mutant {
         if self.has(Flaw::StatusVersionStuck) {
             return Ok(status.map(|(value, _)| (value, 1)));
         }
-        Ok(status)
+        Ok(self.or_known(status, || (None, 1)))
     }
 
     async fn get_kv_value(
@@ -229,7 +243,7 @@ impl Layer for Mutant {
         if value.is_none() && self.has(Flaw::DeletionLeavesValues) {
             return Ok(self.values_left(instance).remove(key));
         }
-        Ok(value)
+        Ok(self.or_known(value, String::new))
     }
 
     async fn get_kv_all_values(
@@ -268,11 +282,11 @@ impl Layer for Mutant {
         if self.has(Flaw::ClosedStoreIsSilent) && self.is_closed_and_idle().await? {
             return Ok(Vec::new());
         }
-        self.claim_batch(claim).await
+        self.or_fail(self.claim_batch(claim).await?, "claim_turns")
     }
 
     async fn claim_work(&self, _next: &dyn Provider, claim: WorkClaim) -> Result<Vec<ClaimedWork>> {
-        self.claim_works(claim).await
+        self.or_fail(self.claim_works(claim).await?, "claim_work")
     }
 
     async fn lost_work_items(
@@ -358,6 +372,16 @@ impl Layer for Mutant {
         self.abandon_turn(&self.real_token(lock_token), delay, ignore_attempt)
             .await?;
         Ok(true)
+    }
+
+    async fn note_blocked(
+        &self,
+        _next: &dyn Provider,
+        lock_token: &str,
+        blocked: &BlockedInstance,
+        node: &str,
+    ) -> Result<bool> {
+        self.note_block(lock_token, blocked, node).await
     }
 
     async fn dead_letter_work_item(

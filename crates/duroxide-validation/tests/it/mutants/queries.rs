@@ -1,8 +1,8 @@
 //! Flaws of questions about many instances.
 
 use duroxide_core::provider::{
-    CountBy, InstanceCount, InstanceQuery, InstanceSort, InstanceSummary, Page, PageCursor,
-    PagePosition, ProviderError, SortKey, SortOrder,
+    CountBy, Incarnation, InstanceCount, InstanceQuery, InstanceSort, InstanceSummary, Page,
+    PageCursor, PagePosition, ProviderError, SortKey, SortOrder,
 };
 
 use super::{Flaw, Mutant};
@@ -42,6 +42,13 @@ impl Mutant {
                 }
             }
             Flaw::QueryForgetsPauses => query.paused = None,
+            Flaw::QueryForgetsBlocks => query.blocked = None,
+            Flaw::QueryForgetsWaits => query.waiting_for = None,
+            Flaw::WaitsHaveNoKind => {
+                if let Some(what) = &mut query.waiting_for {
+                    what.kind = None;
+                }
+            }
             Flaw::QueryForgetsLabels => query.labels.clear(),
             Flaw::QueryLooksAtOneLabel => {
                 query.labels = query.labels.into_iter().take(1).collect();
@@ -68,8 +75,30 @@ impl Mutant {
                 SortOrder::OldestFirst => moved(cursor, "", second + 1_000),
             });
         }
-        let mut page = self.reference().query_instances(&spoiled).await?;
+        let mut page = match (self.flaw, &spoiled.waiting_for, spoiled.blocked) {
+            (Flaw::AnsweredWaitsAreOpen, Some(what), _) => {
+                self.that_ever_asked(&spoiled, what).await?
+            }
+            (
+                Flaw::BlockOutlivesTheTurn
+                | Flaw::BlockOutlivesTheInstance
+                | Flaw::BlockNeedsNoLease,
+                _,
+                Some(blocked),
+            ) => self.blocked_page(&spoiled, blocked).await?,
+            _ => self.reference().query_instances(&spoiled).await?,
+        };
         match self.flaw {
+            Flaw::ListsTellAnotherLife => {
+                let lives = page
+                    .items
+                    .iter_mut()
+                    .filter_map(|one| one.incarnation.as_mut());
+                for life in lives {
+                    *life = Incarnation::from_random(!life.to_stored().cast_unsigned());
+                }
+            }
+            Flaw::WaitsEndWithAPage if query.waiting_for.is_some() => page.next = None,
             Flaw::PagesOverlap if page.items.len() > 1 => {
                 let before = &page.items[page.items.len() - 2];
                 let at_ms = key(query, before);

@@ -66,7 +66,7 @@ impl Mutant {
                 event.duroxide_version = BUILD_VERSION.to_owned();
             }
         }
-        Ok(history)
+        self.or_missing(history)
     }
 
     pub(super) async fn outcome(
@@ -80,7 +80,7 @@ impl Mutant {
         {
             *details = ErrorDetails::orchestration_failed("failed");
         }
-        Ok(outcome)
+        Ok(self.or_known(outcome, Self::no_outcome))
     }
 
     pub(super) async fn stats(&self, instance: &str) -> Result<Option<SystemStats>, ProviderError> {
@@ -92,6 +92,6 @@ impl Mutant {
             let characters: usize = values.values().map(|v| v.chars().count()).sum();
             stats.kv_total_value_bytes = characters as u64;
         }
-        Ok(stats)
+        Ok(self.or_known(stats, Self::no_stats))
     }
 }

@@ -2,7 +2,7 @@
 
 use duroxide_core::WorkItem;
 use duroxide_core::provider::{
-    MessageRule, OutcomeStatus, Provider, ProviderAdmin, ProviderError, Standing, StartRule, Step,
+    IdState, MessageRule, OutcomeStatus, Provider, ProviderAdmin, ProviderError, StartRule, Step,
     Submission, Submitted,
 };
 
@@ -64,6 +64,19 @@ impl Mutant {
             return self.inner.submit(submission).await;
         }
         match self.flaw {
+            Flaw::MessagesReachAnyLife | Flaw::GoneLivesTakeMessages
+                if submission.life().is_some() =>
+            {
+                self.take_unfenced(&submission).await
+            }
+            Flaw::EndsTakeNoMessages if submission.step(IdState::Running) == Step::Nothing => {
+                match self.standing(submission.instance()).await? {
+                    IdState::Ended if !submission.begins() => {
+                        Ok(Submitted::Refused(IdState::Ended))
+                    }
+                    _ => self.inner.submit(submission).await,
+                }
+            }
             Flaw::SubmitLooksFirst => {
                 let found = self.standing(submission.instance()).await?;
                 tokio::task::yield_now().await;
@@ -71,14 +84,14 @@ impl Mutant {
             }
             Flaw::SubmitForgetsQueuedStarts => {
                 let found = match self.standing(submission.instance()).await? {
-                    Standing::Starting => Standing::Unknown,
+                    IdState::Starting => IdState::Unknown,
                     _ => return self.inner.submit(submission).await,
                 };
                 self.write(&submission, found).await
             }
             Flaw::SubmitForgetsWhoAsked => {
                 let found = self.standing(submission.instance()).await?;
-                if found == Standing::Unknown {
+                if found == IdState::Unknown {
                     self.inner.submit(submission).await
                 } else {
                     self.inner.submit(anonymous(&submission)).await
@@ -86,7 +99,7 @@ impl Mutant {
             }
             Flaw::SubmitTakesAnyForItsOwn => {
                 let found = self.standing(submission.instance()).await?;
-                if submission.request().is_some() && found != Standing::Unknown {
+                if submission.request().is_some() && found != IdState::Unknown {
                     Ok(Submitted::Started)
                 } else {
                     self.inner.submit(submission).await
@@ -112,7 +125,7 @@ impl Mutant {
                 }
             }
             Flaw::SubmitReplacesByForce => match self.inner.submit(submission.clone()).await? {
-                Submitted::Refused(Standing::Unfinished) => {
+                Submitted::Refused(IdState::Unfinished) => {
                     let tree = self.inner.get_instance_tree(submission.instance()).await?;
                     let ids = &tree.all_ids;
                     self.inner.delete_instances_atomic(ids, true).await?;
@@ -151,9 +164,9 @@ impl Mutant {
             Flaw::SubmitFeedsTheDead if !submission.begins() => {
                 let messages = cloned(&submission, Step::StoreMessages);
                 match self.inner.submit(submission).await? {
-                    Submitted::Refused(Standing::Ended) => {
+                    Submitted::Refused(IdState::Ended) => {
                         self.put_all(messages).await?;
-                        Ok(Submitted::Joined(Standing::Ended))
+                        Ok(Submitted::Joined(IdState::Ended))
                     }
                     other => Ok(other),
                 }
@@ -171,24 +184,39 @@ impl Mutant {
         }
     }
 
-    async fn standing(&self, id: &str) -> Result<Standing> {
+    /// Messages for one life of an id as if they were for whoever has it, or will have it.
+    async fn take_unfenced(&self, submission: &Submission) -> Result<Submitted> {
+        let found = self.standing(submission.instance()).await?;
+        let is_gone = matches!(found, IdState::Unknown | IdState::Starting);
+        if is_gone != self.has(Flaw::GoneLivesTakeMessages) {
+            return self.inner.submit(submission.clone()).await;
+        }
+        if !is_gone && submission.step(found) == Step::Nothing {
+            return Ok(Submitted::Refused(found));
+        }
+        self.put_all(cloned(submission, Step::StoreMessages))
+            .await?;
+        Ok(Submitted::Joined(found))
+    }
+
+    async fn standing(&self, id: &str) -> Result<IdState> {
         if let Some(outcome) = self.inner.read_outcome(id).await? {
             return Ok(match outcome.status {
-                OutcomeStatus::Running => Standing::Running,
-                _ => Standing::Ended,
+                OutcomeStatus::Running => IdState::Running,
+                _ => IdState::Ended,
             });
         }
         let pending = self.inner.pending_work(id).await?.unwrap_or_default();
         let is_starting = pending.messages.iter().any(|one| one.begins.is_some());
         Ok(if is_starting {
-            Standing::Starting
+            IdState::Starting
         } else {
-            Standing::Unknown
+            IdState::Unknown
         })
     }
 
     /// Does what the rule says for what was found before.
-    async fn write(&self, submission: &Submission, found: Standing) -> Result<Submitted> {
+    async fn write(&self, submission: &Submission, found: IdState) -> Result<Submitted> {
         let step = submission.step(found);
         if step == Step::Replace {
             return self.inner.submit(submission.clone()).await;
@@ -203,7 +231,7 @@ impl Mutant {
 
     async fn in_two_parts(&self, submission: Submission) -> Result<Submitted> {
         let messages = cloned(&submission, Step::StoreMessages);
-        let rule = submission.step(Standing::Ended);
+        let rule = submission.step(IdState::Ended);
         let found = self.standing(submission.instance()).await?;
         if submission.step(found) != Step::StoreAll || rule == Step::Replace {
             return self.inner.submit(submission).await;

@@ -180,7 +180,7 @@ impl Mutant {
         }
         let extend_for = self.as_renewal(token, extend_for);
         let answer = self.inner.renew_work_item_lock(token, extend_for).await;
-        if self.has(Flaw::WorkRenewalRevives) && known {
+        if (self.has(Flaw::WorkRenewalRevives) && known) || self.takes_for_renewed(token) {
             return Ok(());
         }
         answer
@@ -287,8 +287,13 @@ impl Mutant {
         } else {
             owner_ids
         };
-        self.inner
+        let renewed = self
+            .inner
             .renew_session_lock(owner_ids, extend_for, idle_timeout)
-            .await
+            .await?;
+        Ok(match self.flaw {
+            Flaw::SessionsRenewedByNobody => renewed.max(1),
+            _ => renewed,
+        })
     }
 }
