@@ -55,8 +55,8 @@ pub(crate) enum Command {
     List(ListArgs),
     /// Count instances
     Count(CountArgs),
-    /// Show one instance: what it is, and a timeline
-    Show(InstanceArgs),
+    /// Show one instance: what it is, and a timeline with its children
+    Show(ShowArgs),
     /// Print the history of an instance
     History(HistoryArgs),
     /// Show an instance with its children
@@ -146,6 +146,18 @@ pub(crate) struct InstanceArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// The instance
+    pub(crate) id: String,
+    /// How deep children are drawn in the timeline
+    #[arg(long, value_name = "LEVELS", default_value_t = 3)]
+    pub(crate) depth: u32,
+    /// Only what the instance did itself
+    #[arg(long, conflicts_with = "depth")]
+    pub(crate) no_children: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct ListArgs {
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
@@ -164,12 +176,6 @@ pub(crate) struct ListArgs {
     /// Every page, whatever the limit
     #[arg(long, conflicts_with = "after")]
     pub(crate) all: bool,
-    /// Instances that a node cannot go on with for now; `why` shows the report
-    #[arg(long, conflicts_with_all = ["after", "waiting_for"])]
-    pub(crate) blocked: bool,
-    /// Running instances that wait for a signal, queue, activity or child of this name; reads their histories
-    #[arg(long, value_name = "NAME", conflicts_with = "after")]
-    pub(crate) waiting_for: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -252,11 +258,25 @@ pub(crate) struct StartArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RestartArgs {
-    /// The instance whose handler, version and input are used; it stays as it is
-    pub(crate) id: String,
+    /// The instance whose handler, version and input are used, and which stays as it is; without it, all that the
+    /// filter admits
+    #[arg(requires = "new_id")]
+    pub(crate) id: Option<String>,
     /// The id of the new instance
-    #[arg(long = "as", value_name = "ID")]
-    pub(crate) new_id: String,
+    #[arg(long = "as", value_name = "ID", requires = "id")]
+    pub(crate) new_id: Option<String>,
+    /// With a filter: each new id is the old one and this
+    #[arg(
+        long,
+        conflicts_with = "id",
+        allow_hyphen_values = true,
+        value_parser = NonEmptyStringValueParser::new()
+    )]
+    pub(crate) suffix: Option<String>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    #[command(flatten)]
+    pub(crate) consent: Consent,
 }
 
 #[derive(Debug, Args)]
@@ -378,19 +398,19 @@ pub(crate) enum DeadLettersCommand {
         id: u64,
     },
     /// Put dead letters back into their queues
-    Requeue {
-        /// Their numbers
-        #[arg(required = true)]
-        ids: Vec<u64>,
-    },
+    Requeue(LettersArgs),
     /// Forget dead letters
-    Delete {
-        /// Their numbers
-        #[arg(required = true)]
-        ids: Vec<u64>,
-        #[command(flatten)]
-        consent: Consent,
-    },
+    Delete(LettersArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LettersArgs {
+    /// Their numbers; without any, those that name an instance which the filter admits
+    pub(crate) ids: Vec<u64>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    #[command(flatten)]
+    pub(crate) consent: Consent,
 }
 
 #[derive(Debug, Args)]

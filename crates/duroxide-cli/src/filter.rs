@@ -2,12 +2,12 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use duroxide_core::check_label;
+use clap::{Args, ValueEnum};
 use duroxide_core::provider::{
-    InstanceQuery, InstanceStatus, InstanceSummary, SortKey, SortOrder, TimeRange,
+    InstanceQuery, InstanceStatus, InstanceSummary, SortKey, SortOrder, TimeRange, WaitingFor,
 };
+use duroxide_core::{WaitKind, check_label};
 use duroxide_runtime::client::Client;
 
 use crate::failure::Failure;
@@ -46,6 +46,15 @@ pub(crate) struct FilterArgs {
     /// Instances that are paused
     #[arg(long)]
     pub(crate) paused: bool,
+    /// Instances that a node cannot go on with: code that does not fit, or a store that refuses; `why` shows the report
+    #[arg(long)]
+    pub(crate) blocked: bool,
+    /// Running instances that wait for a signal, queue, activity or child of this name; their histories are read
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) waiting_for: Option<String>,
+    /// Running instances that wait for this kind of thing; with --waiting-for, of that name
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub(crate) waiting_kind: Option<WaitingKind>,
     /// Instances with this label, as in customer=acme; of several, all
     #[arg(long, value_name = "KEY=VALUE", value_parser = label)]
     pub(crate) label: Vec<(String, String)>,
@@ -67,6 +76,28 @@ pub(crate) struct FilterArgs {
     /// Ended before this time
     #[arg(long, value_name = "TIME")]
     pub(crate) ended_before: Option<String>,
+}
+
+/// What instances wait for, as a person types it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WaitingKind {
+    Activity,
+    Timer,
+    Signal,
+    Queue,
+    Child,
+}
+
+impl WaitingKind {
+    fn stored(self) -> WaitKind {
+        match self {
+            Self::Activity => WaitKind::Activity,
+            Self::Timer => WaitKind::Timer,
+            Self::Signal => WaitKind::Signal,
+            Self::Queue => WaitKind::QueueMessage,
+            Self::Child => WaitKind::Child,
+        }
+    }
 }
 
 /// A label as a person types it.
@@ -103,6 +134,16 @@ impl FilterArgs {
         }
     }
 
+    fn waiting_for(&self) -> Option<WaitingFor> {
+        if self.waiting_for.is_none() && self.waiting_kind.is_none() {
+            return None;
+        }
+        let mut waiting = WaitingFor::default();
+        waiting.name.clone_from(&self.waiting_for);
+        waiting.kind = self.waiting_kind.map(WaitingKind::stored);
+        Some(waiting)
+    }
+
     pub(crate) fn query(&self) -> Result<InstanceQuery, Failure> {
         let range = |from: &Option<String>, until: &Option<String>| {
             let read = |text: &Option<String>| text.as_deref().map(time_ms).transpose();
@@ -122,6 +163,8 @@ impl FilterArgs {
         query.has_dead_letters = self.with_dead_letters;
         query.labels = self.label.iter().cloned().collect();
         query.paused = self.paused.then_some(true);
+        query.blocked = self.blocked.then_some(true);
+        query.waiting_for = self.waiting_for();
         query.created = range(&self.created_since, &self.created_before)?;
         query.updated = range(&self.updated_since, &self.updated_before)?;
         query.ended = range(&self.ended_since, &self.ended_before)?;

@@ -1,12 +1,12 @@
 //! Messages that could not be delivered.
 
 use duroxide_core::provider::DeadLetter;
-use duroxide_runtime::client::{Client, ClientError};
+use duroxide_runtime::client::{Client, ClientError, Verb};
 use serde_json::json;
 
-use crate::args::{Consent, DeadLettersCommand};
+use crate::args::{Consent, DeadLettersCommand, LettersArgs};
 use crate::failure::Failure;
-use crate::output::{Output, Rows, ago, shorten, time};
+use crate::output::{Output, Rows, ago, count_of, shorten, time, were};
 
 /// How much of a reason or payload a list shows.
 const WIDTH: usize = 60;
@@ -19,8 +19,14 @@ pub(crate) async fn run(
     match command {
         DeadLettersCommand::List { limit } => list(client, output, limit).await,
         DeadLettersCommand::Show { id } => show(client, output, id).await,
-        DeadLettersCommand::Requeue { ids } => requeue(client, output, &ids).await,
-        DeadLettersCommand::Delete { ids, consent } => delete(client, output, &ids, consent).await,
+        DeadLettersCommand::Requeue(args) => match named(&args)? {
+            Some(ids) => requeue(client, output, ids, args.consent).await,
+            None => many(client, output, &args, Verb::RequeueDeadLetters).await,
+        },
+        DeadLettersCommand::Delete(args) => match named(&args)? {
+            Some(ids) => delete(client, output, ids, args.consent).await,
+            None => many(client, output, &args, Verb::DeleteDeadLetters).await,
+        },
     }
 }
 
@@ -61,9 +67,68 @@ async fn show(client: &Client, output: &Output, id: u64) -> Result<(), Failure> 
     output.line(format!("message   {}", letter.payload))
 }
 
-async fn requeue(client: &Client, output: &Output, ids: &[u64]) -> Result<(), Failure> {
+/// The numbers that were given; `None` if the filter says which letters are meant.
+fn named(args: &LettersArgs) -> Result<Option<&[u64]>, Failure> {
+    if args.ids.is_empty() {
+        return Ok(None);
+    }
+    if !args.filter.is_empty() {
+        let why = "give numbers or a filter, not both";
+        return Err(Failure::Usage(why.to_owned()));
+    }
+    Ok(Some(&args.ids))
+}
+
+/// The dead letters that name instances which a filter admits.
+async fn many(
+    client: &Client,
+    output: &Output,
+    args: &LettersArgs,
+    verb: Verb,
+) -> Result<(), Failure> {
+    let (word, done_to, to_do) = match verb {
+        Verb::RequeueDeadLetters => ("requeue", "put back into their queues", "requeued"),
+        _ => ("delete", "deleted", "deleted"),
+    };
+    let chosen = (&args.filter, args.consent);
+    let reached = super::many::run(client, output, chosen, (verb, word)).await?;
+    if output.json {
+        let refused = reached.refused_as_json();
+        let (count, done, ids) = (reached.count, reached.done, &reached.ids);
+        output.document(
+            &json!({ to_do: count, "instances": ids, "refused": refused, "done": done }),
+        )?;
+    } else {
+        let (count, of) = (
+            reached.count,
+            count_of(reached.ids.len() as u64, "instance"),
+        );
+        let letters = count_of(count, "dead letter");
+        output.line(if reached.done {
+            format!("{letters} of {of} {} {done_to}", were(count))
+        } else {
+            format!("{letters} of {of} would be {done_to}")
+        })?;
+    }
+    reached.or_refusals(output, "done with")
+}
+
+async fn requeue(
+    client: &Client,
+    output: &Output,
+    ids: &[u64],
+    consent: Consent,
+) -> Result<(), Failure> {
     for id in ids {
         find(client, *id).await?;
+    }
+    if consent.dry_run {
+        let count = ids.len();
+        return if output.json {
+            output.document(&json!({ "requeued": 0, "refused": [], "dry_run": true }))
+        } else {
+            output.line(format!("{count} dead letters would be put back"))
+        };
     }
     let mut requeued = 0;
     let mut refused = Vec::new();

@@ -24,7 +24,7 @@ pub(crate) async fn backup(
     } else {
         BackupPace::Gentle
     };
-    let (from, to) = (file_of(address)?, to.to_owned());
+    let (from, to) = (backed_up(address)?, to.to_owned());
     let bar = output.progress(0, "backup");
     let stop = stop_on_signal()?;
     let (shown, copy) = (bar.clone(), to.clone());
@@ -102,7 +102,10 @@ pub(crate) async fn vacuum(
         };
     }
     let others = others(args.while_running);
-    let done = blocking(move || duroxide_sqlite::vacuum(&file, others)).await?;
+    let spinner = output.spinner("writing the file anew");
+    let done = blocking(move || duroxide_sqlite::vacuum(&file, others)).await;
+    spinner.finish_and_clear();
+    let done = done?;
     let (before, after) = (done.bytes_before, done.bytes_after);
     if output.json {
         output.document(&json!({ "bytes_before": before, "bytes_after": after }))
@@ -165,7 +168,10 @@ pub(crate) async fn import_published(
     new: &Address,
 ) -> Result<(), Failure> {
     let (old, new) = (old.to_owned(), file_of(new)?);
-    let imported = blocking(move || duroxide_sqlite::import_published(&old, &new)).await?;
+    let spinner = output.spinner("bringing the file over");
+    let imported = blocking(move || duroxide_sqlite::import_published(&old, &new)).await;
+    spinner.finish_and_clear();
+    let imported = imported?;
     if output.json {
         return output.document(&json!({
             "instances": imported.instances,
@@ -190,6 +196,23 @@ pub(crate) async fn import_published(
 /// What is wrong with the file itself.
 pub(crate) async fn integrity(file: PathBuf) -> Result<Vec<String>, Failure> {
     blocking(move || duroxide_sqlite::check_integrity(&file)).await
+}
+
+/// The file to copy; of a store that is none, how it is copied.
+fn backed_up(address: &Address) -> Result<PathBuf, Failure> {
+    let how = match address {
+        Address::Sqlite(_, file) => return Ok(file.clone()),
+        Address::Postgres { schema, .. } => format!(
+            "the server's own tool copies a schema as of one moment while programs go on: `pg_dump --schema={} …`",
+            schema.as_deref().unwrap_or("duroxide")
+        ),
+        Address::Redb(file) => format!(
+            "copy {} while no program has it open, for instance with `cp`",
+            file.display()
+        ),
+    };
+    let why = format!("{address}: backup copies sqlite: files; {how}");
+    Err(Failure::Usage(why))
 }
 
 fn file_of(address: &Address) -> Result<PathBuf, Failure> {

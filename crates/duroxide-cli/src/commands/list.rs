@@ -1,20 +1,23 @@
 //! Lists and counts.
 
 use duroxide_core::provider::{
-    CountBy, InstanceCount, InstanceQuery, InstanceStatus, InstanceSummary, PageCursor, ReadyWork,
+    CountBy, HandlerKind, InstanceCount, InstanceQuery, InstanceSummary, PageCursor, ReadyWork,
     SortKey, SortOrder,
 };
 use duroxide_runtime::client::Client;
 
 use crate::args::{CountArgs, GroupBy, ListArgs, SortBy};
 use crate::failure::Failure;
-use crate::filter::{self, Pages};
-use crate::output::{Output, Rows, ago, shorten};
+use crate::output::{Output, Rows, age_ms, ago, shorten};
 
 /// How much of a custom status a list shows.
 const STATUS_WIDTH: usize = 40;
 /// How much of the labels.
 const LABELS_WIDTH: usize = 40;
+/// How many handlers are looked through for what no node has taken.
+const HANDLERS_MAX: u32 = 1_000;
+/// For so long it is no news that nodes have not taken something.
+const NEW_MS: u64 = 1_000;
 
 pub(crate) async fn list(client: &Client, output: &Output, args: ListArgs) -> Result<(), Failure> {
     let query = query(&args)?;
@@ -23,32 +26,60 @@ pub(crate) async fn list(client: &Client, output: &Output, args: ListArgs) -> Re
     } else {
         args.limit as usize
     };
-    let (items, next) = if args.blocked {
-        (blocked(client, output, &query, most).await?, None)
-    } else if let Some(name) = &args.waiting_for {
-        (waiting_for(client, output, query, name, most).await?, None)
-    } else {
-        up_to(client, query, most).await?
-    };
+    let (items, next) = up_to(client, query, most).await?;
+    let not_taken = not_taken(client, &args).await?;
     if output.json {
         let items: Vec<_> = items.iter().map(as_json).collect();
-        return output.document(&serde_json::json!({ "items": items, "next": next }));
+        let not_taken: Option<Vec<_>> =
+            not_taken.map(|ready| ready.iter().map(super::stats::ready_as_json).collect());
+        return output.document(
+            &serde_json::json!({ "items": items, "next": next, "not_taken": not_taken }),
+        );
     }
     if items.is_empty() {
         output.note("no instance matches");
-        let is_ready = |ready: Vec<ReadyWork>| !ready.is_empty();
-        let is_plain = args.filter.is_empty() && !args.blocked && args.waiting_for.is_none();
-        if is_plain && client.list_ready_work(1).await?.is_some_and(is_ready) {
-            // A start becomes an instance with its first turn.
-            output.note("work is ready that no node has taken: `duroxide stats` shows it");
-        }
-        return Ok(());
+    } else {
+        output.table(table(&items))?;
     }
-    output.table(table(&items))?;
     if let Some(next) = next {
         output.note(format!("there are more: --after {next}"));
     }
+    if let Some(line) = not_taken_in_words(&not_taken.unwrap_or_default()) {
+        output.note(line);
+    }
     Ok(())
+}
+
+/// What is ready for a node to take a turn of, by handler. A start becomes an instance with its first turn, so whoever
+/// misses one in a list finds it here. `None` if the store cannot tell, and for a later page or a filter that starts
+/// cannot be held against: they have a name, and no status, labels or times yet.
+async fn not_taken(client: &Client, args: &ListArgs) -> Result<Option<Vec<ReadyWork>>, Failure> {
+    let mut rest = args.filter.query()?;
+    let name = rest.name.take();
+    if rest != InstanceQuery::new() || args.after.is_some() {
+        return Ok(None);
+    }
+    let ready = client.list_ready_work(HANDLERS_MAX).await?;
+    let is_meant = |work: &ReadyWork| {
+        work.kind == HandlerKind::Orchestration && name.as_ref().is_none_or(|it| *it == work.name)
+    };
+    Ok(ready.map(|ready| ready.into_iter().filter(is_meant).collect()))
+}
+
+/// Nothing if all of it is so new that nodes may be about to take it.
+fn not_taken_in_words(ready: &[ReadyWork]) -> Option<String> {
+    let oldest = ready.iter().map(|work| work.ready_since_ms).min()?;
+    let age = ago(oldest);
+    let what = match ready.iter().map(|work| work.count).sum::<u64>() {
+        _ if age_ms(oldest) < NEW_MS => return None,
+        1 => format!("1 start or turn has been ready for {age}, and no node has taken it"),
+        n => format!(
+            "{n} starts or turns are ready, the oldest for {age}, and no node has taken them"
+        ),
+    };
+    Some(format!(
+        "{what}: `duroxide stats` shows the code; a start is listed once it has begun"
+    ))
 }
 
 /// So many of the instances that a query admits, and where the rest begins. The store answers in pages of its own.
@@ -68,70 +99,6 @@ async fn up_to(
             next => return Ok((found, next)),
         }
     }
-}
-
-/// The blocked instances that a query admits.
-async fn blocked(
-    client: &Client,
-    output: &Output,
-    query: &InstanceQuery,
-    most: usize,
-) -> Result<Vec<InstanceSummary>, Failure> {
-    let prefix = query.id_prefix.as_deref().unwrap_or_default();
-    let mut found = Vec::new();
-    for one in client.blocked_instances().await? {
-        if !one.instance_id.starts_with(prefix) {
-            continue;
-        }
-        let mut query = query.clone();
-        query.id_prefix = Some(one.instance_id.clone());
-        let named = filter::all(client, query).await?;
-        let is_it = |it: &InstanceSummary| it.instance_id == one.instance_id;
-        let Some(one) = named.into_iter().find(is_it) else {
-            continue;
-        };
-        if found.len() == most {
-            return Ok(cut(output, found));
-        }
-        found.push(one);
-    }
-    Ok(found)
-}
-
-/// What was found, when there is more that no cursor leads to.
-fn cut(output: &Output, found: Vec<InstanceSummary>) -> Vec<InstanceSummary> {
-    let most = found.len();
-    output.note(format!(
-        "there are more than {most}: --limit or --all shows them"
-    ));
-    found
-}
-
-/// The running instances that a query admits and that wait for something of this name. No index knows that: their
-/// histories are read.
-async fn waiting_for(
-    client: &Client,
-    output: &Output,
-    mut query: InstanceQuery,
-    name: &str,
-    most: usize,
-) -> Result<Vec<InstanceSummary>, Failure> {
-    query.statuses = vec![InstanceStatus::Running];
-    let mut pages = Pages::of(client, query);
-    let mut found = Vec::new();
-    while let Some(page) = pages.next().await? {
-        for one in page {
-            let waits = client.waits(&one.instance_id).await?;
-            if !waits.iter().any(|wait| wait.name() == Some(name)) {
-                continue;
-            }
-            if found.len() == most {
-                return Ok(cut(output, found));
-            }
-            found.push(one);
-        }
-    }
-    Ok(found)
 }
 
 pub(crate) fn table(items: &[InstanceSummary]) -> Rows {

@@ -60,7 +60,10 @@ async fn sqlite(output: &Output, file: &Path, args: MigrateArgs) -> Result<(), F
         return Ok(());
     }
     let (path, others) = (file.to_owned(), others(args.while_running));
-    blocking(move || duroxide_sqlite::upgrade(&path, others)).await?;
+    let spinner = output.spinner("migrating the schema");
+    let upgraded = blocking(move || duroxide_sqlite::upgrade(&path, others)).await;
+    spinner.finish_and_clear();
+    upgraded?;
     answer(output, versions)
 }
 
@@ -81,7 +84,9 @@ async fn server(
     if !asked(output, versions, &args)? {
         return Ok(());
     }
+    let spinner = output.spinner("migrating the schema");
     let applied = postgres(url, schema, MigrationPolicy::ApplyAll, Access::Write).await;
+    spinner.finish_and_clear();
     applied.map_err(|error| address.refused(error))?;
     answer(output, versions)
 }

@@ -8,6 +8,7 @@ mod history;
 mod labels;
 mod line;
 mod list;
+mod many;
 mod migrate;
 mod nodes;
 mod remove;
@@ -17,6 +18,7 @@ mod send;
 mod show;
 mod stats;
 mod steer;
+mod timeline;
 mod top;
 mod transfer;
 mod tree;
@@ -58,7 +60,7 @@ pub(crate) async fn run(arguments: Arguments, output: &Output) -> Result<(), Fai
     match command {
         Command::List(args) => list::list(&client, output, args).await,
         Command::Count(args) => list::count(&client, output, args).await,
-        Command::Show(args) => show::run(&client, output, &args.id).await,
+        Command::Show(args) => show::run(&client, output, args).await,
         Command::History(args) => history::run(&client, output, args).await,
         Command::Tree(args) => tree::run(&client, output, &args.id).await,
         Command::Explain(args) => wait::explain(&client, output, &args.id).await,
@@ -97,7 +99,8 @@ pub(crate) async fn run(arguments: Arguments, output: &Output) -> Result<(), Fai
 /// Whether a command writes; one that only looks, or only says what it would do, opens the store read-only.
 fn access(command: &Command) -> Access {
     let writes = match command {
-        Command::Start(_) | Command::Restart(_) | Command::Signal(_) | Command::Enqueue(_) => true,
+        Command::Start(_) | Command::Signal(_) | Command::Enqueue(_) => true,
+        Command::Restart(args) => args.id.is_some() || args.consent.yes,
         Command::Cancel(args) | Command::Pause(args) | Command::Resume(args)
             if args.id.is_some() =>
         {
@@ -115,8 +118,10 @@ fn access(command: &Command) -> Access {
         Command::Prune(args) => args.consent.yes,
         Command::Retention(args) => args.consent.yes,
         Command::Delete(args) => args.consent.yes,
-        Command::DeadLetters(DeadLettersCommand::Requeue { .. }) => true,
-        Command::DeadLetters(DeadLettersCommand::Delete { consent, .. }) => consent.yes,
+        Command::DeadLetters(DeadLettersCommand::Requeue(args)) => {
+            args.consent.yes || (!args.ids.is_empty() && !args.consent.dry_run)
+        }
+        Command::DeadLetters(DeadLettersCommand::Delete(args)) => args.consent.yes,
         _ => false,
     };
     let watches = match command {

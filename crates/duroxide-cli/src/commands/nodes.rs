@@ -6,6 +6,9 @@ use duroxide_runtime::client::Client;
 use crate::failure::Failure;
 use crate::output::{Output, Rows, ago};
 
+/// How many activities an announcement names at most.
+const HELD_MAX: usize = 100;
+
 pub(crate) async fn run(client: &Client, output: &Output, handlers: bool) -> Result<(), Failure> {
     let nodes = client
         .nodes()
@@ -37,6 +40,7 @@ fn table(nodes: &[SeenNode]) -> Rows {
         "SEEN",
         "ORCHESTRATIONS",
         "ACTIVITIES",
+        "HOLDS",
     ]);
     for SeenNode {
         node,
@@ -55,9 +59,18 @@ fn table(nodes: &[SeenNode]) -> Rows {
             ago(*last_seen_ms),
             node.orchestrations.len().to_string(),
             node.activities.len().to_string(),
+            holds(node.holds.len()),
         ]);
     }
     rows
+}
+
+/// How many activities a node holds; it names no more than a hundred.
+fn holds(named: usize) -> String {
+    match named {
+        0..HELD_MAX => named.to_string(),
+        _ => format!("{HELD_MAX} or more"),
+    }
 }
 
 /// Which node has which code.

@@ -27,10 +27,21 @@ pub(crate) async fn run(
     let policy = RetentionPolicy::new().rule(rule);
     policy.validate().map_err(Failure::Usage)?;
     if args.consent.yes {
-        let done = client.apply_retention(&policy).await?;
-        return report(output, done, true);
+        let spinner = output.spinner("looking for what is no longer kept");
+        let done = client.apply_retention_with(&policy, |so_far| {
+            let (instances, executions) = (so_far.instances, so_far.executions);
+            spinner.set_message(format!(
+                "{instances} instances and {executions} executions were deleted so far"
+            ));
+        });
+        let done = done.await;
+        spinner.finish_and_clear();
+        return report(output, done?, true);
     }
-    let would = client.preview_retention(&policy).await?;
+    let spinner = output.spinner("counting what is no longer kept");
+    let would = client.preview_retention(&policy).await;
+    spinner.finish_and_clear();
+    let would = would?;
     if args.consent.dry_run {
         return report(output, would, false);
     }

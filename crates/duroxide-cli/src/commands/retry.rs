@@ -2,14 +2,12 @@
 //! halfway, it reaches the rest: what runs again has not failed any more, and a request that a node has not taken yet
 //! counts once.
 
-use duroxide_core::provider::{InstanceStatus, InstanceSummary};
-use duroxide_runtime::client::{Client, ClientError, Rewind, RewindPoint};
+use duroxide_runtime::client::{Client, Rewind, RewindPoint, Verb};
 use serde_json::{Value, json};
 
-use super::list;
+use super::many::{self, Reached};
 use crate::args::RetryArgs;
 use crate::failure::Failure;
-use crate::filter;
 use crate::output::{Output, count_of, were};
 
 pub(crate) async fn run(client: &Client, output: &Output, args: RetryArgs) -> Result<(), Failure> {
@@ -136,75 +134,20 @@ async fn many(client: &Client, output: &Output, args: &RetryArgs) -> Result<(), 
         let why = "--from-event is for one instance";
         return Err(Failure::Usage(why.to_owned()));
     }
-    let chosen = chosen(client, args).await?;
-    if args.consent.dry_run {
-        if !output.json && !chosen.is_empty() {
-            output.table(list::table(&chosen))?;
-        }
-        let ids: Vec<_> = chosen.into_iter().map(|one| one.instance_id).collect();
-        return answer(output, &ids, &[], false);
-    }
-    if !args.consent.yes {
-        let count = chosen.len();
-        let would = format!("retry would reach {}", count_of(count as u64, "instance"));
-        return Err(Failure::NeedsYes(would));
-    }
-    let bar = output.progress(chosen.len(), "retry");
-    let (mut reached, mut refused) = (Vec::new(), Vec::new());
-    for one in chosen {
-        match client.retry_instance(&one.instance_id).await {
-            Ok(_) => reached.push(one.instance_id),
-            // It was retried by someone else, or deleted, since the filter was applied.
-            Err(ClientError::InvalidInput { .. } | ClientError::InstanceNotFound { .. }) => {}
-            Err(error) if error.is_retryable() => return Err(error.into()),
-            Err(error) => refused.push((one.instance_id, error.to_string())),
-        }
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
-    answer(output, &reached, &refused, true)?;
-    match refused.len() {
-        0 => Ok(()),
-        count => Err(Failure::Store(format!(
-            "{count} instances were not retried"
-        ))),
-    }
+    let chosen = (&args.filter, args.consent);
+    let reached = many::run(client, output, chosen, (Verb::Retry, "retry")).await?;
+    answer(output, &reached)?;
+    reached.or_refusals(output, "retried")
 }
 
-/// Failed instances that the filter admits.
-async fn chosen(client: &Client, args: &RetryArgs) -> Result<Vec<InstanceSummary>, Failure> {
-    if !args.filter.narrows() {
-        return Err(Failure::Usage("give an instance or a filter".to_owned()));
-    }
-    let mut query = args.filter.query()?;
-    if query.statuses.is_empty() {
-        query.statuses = vec![InstanceStatus::Failed];
-    }
-    // Children are retried with their parents; alone, no parent would get their result.
-    query.roots_only |= query.parent.is_none() && query.root.is_none();
-    let mut found = filter::all(client, query).await?;
-    found.retain(|one| one.status == InstanceStatus::Failed);
-    Ok(found)
-}
-
-fn answer(
-    output: &Output,
-    ids: &[String],
-    refused: &[(String, String)],
-    done: bool,
-) -> Result<(), Failure> {
+fn answer(output: &Output, reached: &Reached) -> Result<(), Failure> {
+    let done = reached.done;
     if output.json {
-        let refused: Vec<_> = refused
-            .iter()
-            .map(|(id, why)| json!({ "instance": id, "why": why }))
-            .collect();
+        let (ids, refused) = (&reached.ids, reached.refused_as_json());
         let answer = json!({ "verb": "retry", "instances": ids, "refused": refused, "done": done });
         return output.document(&answer);
     }
-    for (id, why) in refused {
-        output.note(format!("{id}: {why}"));
-    }
-    let count = ids.len() as u64;
+    let count = reached.ids.len() as u64;
     let (instances, were) = (count_of(count, "instance"), were(count));
     output.line(if done {
         format!("{instances} {were} asked to retry")

@@ -4,13 +4,14 @@ use std::io::Read;
 use std::time::Duration;
 
 use duroxide_core::{StartExtras, TraceContext};
-use duroxide_runtime::client::Client;
+use duroxide_runtime::client::{Client, NewStart, Verb};
 use serde_json::json;
 
+use super::many;
 use crate::args::{EnqueueArgs, RestartArgs, SignalArgs, StartArgs};
 use crate::failure::Failure;
 use crate::instance;
-use crate::output::Output;
+use crate::output::{Output, count_of, were};
 
 pub(crate) async fn start(
     client: &Client,
@@ -29,10 +30,13 @@ pub(crate) async fn start(
         };
     }
     let extras = extras(args.memo, args.timeout, args.traceparent).map_err(Failure::Usage)?;
-    let labels = args.label.into_iter().collect();
-    client
-        .start_orchestration_with(id, name, args.version, input, labels, extras)
-        .await?;
+    let start = NewStart {
+        version: args.version,
+        labels: args.label.into_iter().collect(),
+        extras,
+        ..NewStart::new(id, name, input)
+    };
+    client.start_orchestration_with(start).await?;
     let text = format!("{id} will start as {name}");
     answer(output, &text, &json!({ "instance_id": id, "sent": true }))
 }
@@ -61,17 +65,51 @@ pub(crate) async fn restart(
     output: &Output,
     args: RestartArgs,
 ) -> Result<(), Failure> {
-    if instance::look(client, &args.new_id).await?.is_some() {
-        let text = format!("{} exists; nothing was sent", args.new_id);
+    let named = args.filter.or_one(args.id.as_deref())?;
+    let (Some(id), Some(new_id)) = (named, &args.new_id) else {
+        return restart_many(client, output, args).await;
+    };
+    if args.consent.dry_run {
+        instance::find(client, id).await?;
+        return output.line(format!("{new_id} would start as {id} did"));
+    }
+    if instance::look(client, new_id).await?.is_some() {
+        let text = format!("{new_id} exists; nothing was sent");
         return Err(Failure::Exists(text));
     }
-    client.restart_as(&args.id, &args.new_id).await?;
-    let text = format!("{} will start as {} did", args.new_id, args.id);
+    client.restart_as(id, new_id).await?;
+    let text = format!("{new_id} will start as {id} did");
     answer(
         output,
         &text,
-        &json!({ "instance_id": args.new_id, "sent": true }),
+        &json!({ "instance_id": new_id, "sent": true }),
     )
+}
+
+/// Restarts all that a filter admits. Called again, it leaves those alone that have been restarted with this suffix.
+async fn restart_many(client: &Client, output: &Output, args: RestartArgs) -> Result<(), Failure> {
+    let Some(suffix) = args.suffix else {
+        let why = "a restart by filter needs --suffix, which is appended to each id";
+        return Err(Failure::Usage(why.to_owned()));
+    };
+    let verb = (Verb::Restart { suffix }, "restart");
+    let reached = many::run(client, output, (&args.filter, args.consent), verb).await?;
+    if output.json {
+        let refused = reached.refused_as_json();
+        let (ids, done) = (&reached.ids, reached.done);
+        let answer =
+            json!({ "verb": "restart", "instances": ids, "refused": refused, "done": done });
+        output.document(&answer)?;
+    } else {
+        let count = reached.ids.len() as u64;
+        let (instances, were) = (count_of(count, "instance"), were(count));
+        output.line(if reached.done {
+            format!("{instances} {were} restarted")
+        } else {
+            format!("{instances} would be restarted")
+        })?;
+    }
+    reached.or_refusals(output, "restarted")
 }
 
 pub(crate) async fn signal(

@@ -3,25 +3,22 @@
 use std::collections::BTreeMap;
 
 use duroxide_core::provider::{ExecutionInfo, InstanceInfo};
-use duroxide_core::{Event, EventKind, StartExtras};
+use duroxide_core::{Event, StartExtras};
 use duroxide_runtime::client::Client;
 use serde_json::json;
 
-use super::words;
-use crate::args::KvArgs;
+use super::timeline;
+use crate::args::{KvArgs, ShowArgs};
 use crate::failure::Failure;
 use crate::filter;
 use crate::instance;
 use crate::output::{Output, Rows, ago, shorten, span, time};
 
-/// How wide the bars of a timeline are, in characters.
-const BAR: usize = 24;
 /// How much of a payload is shown.
 const PAYLOAD: usize = 200;
-/// How much of an event's words a timeline shows.
-const WORDS: usize = 60;
 
-pub(crate) async fn run(client: &Client, output: &Output, id: &str) -> Result<(), Failure> {
+pub(crate) async fn run(client: &Client, output: &Output, args: ShowArgs) -> Result<(), Failure> {
+    let id = args.id.as_str();
     instance::begun(client, id).await?;
     let info = client.get_instance_info(id).await?;
     let summary = filter::one(client, id).await?;
@@ -60,7 +57,8 @@ pub(crate) async fn run(client: &Client, output: &Output, id: &str) -> Result<()
         output.line(format!("{name:<10} {value}"))?;
     }
     output.raw("\n")?;
-    timeline(output, &history)
+    let depth = if args.no_children { 0 } else { args.depth };
+    timeline::draw(client, output, (id, history), depth).await
 }
 
 /// A memo as a value of its own.
@@ -128,75 +126,6 @@ fn as_json(
     })
 }
 
-/// One line per thing that took time or happened, with a bar for its share of the whole.
-fn timeline(output: &Output, history: &[Event]) -> Result<(), Failure> {
-    let (Some(first), Some(last)) = (history.first(), history.last()) else {
-        return Ok(());
-    };
-    let begin = first.timestamp_ms;
-    let whole = last.timestamp_ms.saturating_sub(begin).max(1);
-    let answers: BTreeMap<u64, &Event> = history
-        .iter()
-        .filter_map(|event| event.source_event_id.map(|source| (source, event)))
-        .collect();
-    let mut rows = Rows::new(&["EVENT", "AT", "TOOK", "TIMELINE", "WHAT"]);
-    for event in history {
-        if event.source_event_id.is_some() {
-            continue;
-        }
-        let at = event.timestamp_ms.saturating_sub(begin);
-        let answer = answers.get(&event.event_id);
-        let end = match (answer, takes_time(event)) {
-            (Some(answer), _) => answer.timestamp_ms.saturating_sub(begin),
-            (None, true) => whole,
-            (None, false) => at,
-        };
-        let took = match (answer, takes_time(event)) {
-            (Some(_), _) => span(end.saturating_sub(at)),
-            (None, true) => "open".to_owned(),
-            (None, false) => String::new(),
-        };
-        let mut what = words::of(event);
-        if let Some(answer) = answer {
-            what = format!("{}; {}", shorten(&what, WORDS), words::of(answer));
-        }
-        rows.push([
-            event.event_id.to_string(),
-            format!("+{}", span(at)),
-            took,
-            bar(at, end, whole),
-            shorten(&what, 2 * WORDS),
-        ]);
-    }
-    output.table(rows)
-}
-
-fn takes_time(event: &Event) -> bool {
-    matches!(
-        event.kind,
-        EventKind::ActivityScheduled { .. }
-            | EventKind::TimerCreated { .. }
-            | EventKind::SubOrchestrationScheduled { .. }
-    )
-}
-
-/// From `at` to `end` of the whole.
-fn bar(at: u64, end: u64, whole: u64) -> String {
-    let place = |ms: u64| {
-        let share = u128::from(ms) * BAR as u128 / u128::from(whole);
-        usize::try_from(share).unwrap_or(BAR).min(BAR)
-    };
-    let begin = place(at).min(BAR - 1);
-    let end = place(end).max(begin + 1);
-    let (before, after) = (begin, BAR - end);
-    format!(
-        "{}{}{}",
-        "·".repeat(before),
-        "█".repeat(end - begin),
-        "·".repeat(after)
-    )
-}
-
 pub(crate) async fn kv(client: &Client, output: &Output, args: KvArgs) -> Result<(), Failure> {
     if let Some(key) = args.key {
         let value = client.get_kv_value(&args.id, &key).await?;
@@ -220,19 +149,4 @@ pub(crate) async fn kv(client: &Client, output: &Output, args: KvArgs) -> Result
         rows.push([key, shorten(&value, PAYLOAD)]);
     }
     output.table(rows)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_bar_shows_which_part_of_the_whole_it_is() {
-        assert_eq!(bar(0, 100, 100), "█".repeat(BAR));
-        assert_eq!(
-            bar(50, 100, 100),
-            format!("{}{}", "·".repeat(12), "█".repeat(12))
-        );
-        assert_eq!(bar(100, 100, 100).chars().filter(|c| *c == '█').count(), 1);
-    }
 }

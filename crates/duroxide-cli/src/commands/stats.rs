@@ -1,6 +1,6 @@
 //! Totals of a store.
 
-use duroxide_core::provider::{CountBy, HandlerKind, InstanceQuery};
+use duroxide_core::provider::{CountBy, HandlerKind, InstanceQuery, ReadyWork};
 use duroxide_runtime::client::Client;
 use serde_json::json;
 
@@ -18,18 +18,8 @@ pub(crate) async fn run(client: &Client, output: &Output) -> Result<(), Failure>
     let ready = client.list_ready_work(HANDLERS).await?.unwrap_or_default();
     let letters = client.count_dead_letters().await?;
     let closed = client.closed_because().await?;
-    let kind = |kind: HandlerKind| match kind {
-        HandlerKind::Orchestration => "orchestration",
-        HandlerKind::Activity => "activity",
-    };
     if output.json {
-        let ready: Vec<_> = ready
-            .iter()
-            .map(|work| {
-                json!({ "kind": kind(work.kind), "name": work.name, "version": work.version,
-                        "count": work.count, "ready_since_ms": work.ready_since_ms })
-            })
-            .collect();
+        let ready: Vec<_> = ready.iter().map(ready_as_json).collect();
         return output.document(&json!({
             "instances": metrics.total_instances,
             "by_status": by_status,
@@ -64,11 +54,24 @@ pub(crate) async fn run(client: &Client, output: &Output) -> Result<(), Failure>
     for work in ready {
         rows.push([
             work.count.to_string(),
-            kind(work.kind).to_owned(),
+            kind(&work).to_owned(),
             work.name,
             work.version.unwrap_or_default(),
             ago(work.ready_since_ms),
         ]);
     }
     output.table(rows)
+}
+
+/// Ready work of one handler as data.
+pub(super) fn ready_as_json(work: &ReadyWork) -> serde_json::Value {
+    json!({ "kind": kind(work), "name": work.name, "version": work.version,
+            "count": work.count, "ready_since_ms": work.ready_since_ms })
+}
+
+fn kind(work: &ReadyWork) -> &'static str {
+    match work.kind {
+        HandlerKind::Orchestration => "orchestration",
+        HandlerKind::Activity => "activity",
+    }
 }

@@ -4,6 +4,7 @@ mod table;
 mod text;
 
 use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -13,7 +14,7 @@ use crate::failure::Failure;
 
 pub(crate) use table::Rows;
 use text::visible_json;
-pub(crate) use text::{ago, count_of, escape, shorten, span, time, were};
+pub(crate) use text::{age_ms, ago, count_of, escape, shorten, span, time, were};
 
 /// Where a command's answer goes.
 #[derive(Debug)]
@@ -106,6 +107,13 @@ impl Output {
     pub(crate) fn table(&self, rows: Rows) -> Result<(), Failure> {
         let text = rows.render(self.width, self.color);
         self.raw(&text)
+    }
+
+    /// A sign of life on standard error for something whose length is not known; hidden if that is no terminal.
+    pub(crate) fn spinner(&self, what: impl Into<String>) -> ProgressBar {
+        let spinner = ProgressBar::new_spinner().with_message(what.into());
+        spinner.enable_steady_tick(Duration::from_millis(100));
+        spinner
     }
 
     /// A bar on standard error; hidden if that is no terminal.

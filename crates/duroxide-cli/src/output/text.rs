@@ -77,10 +77,15 @@ pub(crate) fn time(ms: u64) -> String {
 
 /// How long ago something was.
 pub(crate) fn ago(ms: u64) -> String {
+    span(age_ms(ms))
+}
+
+/// How many milliseconds have passed since a time; none if it is to come.
+pub(crate) fn age_ms(ms: u64) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.unwrap_or(Duration::ZERO).as_millis();
     let since = now.saturating_sub(u128::from(ms));
-    span(u64::try_from(since).unwrap_or(u64::MAX))
+    u64::try_from(since).unwrap_or(u64::MAX)
 }
 
 /// A span of time in its largest units, at most two.

@@ -310,7 +310,7 @@ async fn following_a_history_survives_a_prune() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn retention_says_what_it_would_delete_and_deletes_it_when_told_twice() {
-    for kind in [Kind::Sqlite, Kind::Redb] {
+    for kind in Kind::ALL {
         let store = Store::filled(kind).await;
         let before = store.json(&["stats"])["instances"].clone();
         let unsaid = store.run(&["retention", "--yes"]);

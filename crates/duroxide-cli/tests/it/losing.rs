@@ -6,7 +6,8 @@ use duroxide::Client;
 use duroxide::providers::ProviderAdmin as _;
 use duroxide_pg::PostgresProvider;
 
-use crate::moving::{as_url, contents_of, run};
+use crate::moving::{contents_of, run};
+use crate::through_postgres::{server, server_url};
 
 /// Two schemas of the tests' server; they go when this does.
 struct Schemas {
@@ -49,12 +50,8 @@ impl Schemas {
 /// nothing is opened.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_move_whose_source_cannot_be_read_opens_nothing() {
-    let Ok(server) = std::env::var("DUROXIDE_TEST_POSTGRES_URL") else {
-        println!("skipped: DUROXIDE_TEST_POSTGRES_URL is not set");
-        return;
-    };
-    let url = as_url(&server);
-    let schemas = Schemas::new(server).await;
+    let url = server_url();
+    let schemas = Schemas::new(server()).await;
     let (source, target) = (
         schemas.open(&schemas.from).await,
         schemas.open(&schemas.to).await,

@@ -8,6 +8,7 @@
 mod bringing;
 mod documented;
 mod guarding;
+mod holding;
 mod importing;
 mod looking;
 mod losing;
@@ -17,3 +18,4 @@ mod schema;
 mod steering;
 mod support;
 mod telling;
+mod through_postgres;

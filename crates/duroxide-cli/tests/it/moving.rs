@@ -12,7 +12,11 @@ use duroxide::providers::sqlite::SqliteProvider;
 use duroxide::{ActivityRegistry, OrchestrationContext, OrchestrationRegistry, Runtime};
 use duroxide::{Client, OrchestrationStatus};
 
+#[cfg(feature = "kill-points")]
+use crate::schema::Schema;
 use crate::support::{Answer, Kind, Store, answer, binary, start};
+#[cfg(feature = "kill-points")]
+use crate::through_postgres::server_url;
 
 pub(crate) fn run(arguments: &[&str]) -> Answer {
     answer(binary().args(arguments).output().unwrap())
@@ -49,14 +53,19 @@ pub(crate) fn contents_of(store: &[&str]) -> Vec<serde_json::Value> {
     lines
 }
 
-fn digests(address: &str) -> Vec<(String, String)> {
+pub(crate) fn digests(address: &str) -> Vec<(String, String)> {
+    digests_of(&["--store", address])
+}
+
+/// The same, of a store that is named by these arguments.
+fn digests_of(store: &[&str]) -> Vec<(String, String)> {
     let pair = |line: &serde_json::Value| {
         (
             line["instance_id"].as_str().unwrap().to_owned(),
             line["digest"].as_str().unwrap().to_owned(),
         )
     };
-    contents(address).iter().map(pair).collect()
+    contents_of(store).iter().map(pair).collect()
 }
 
 /// Everything that waited goes on.
@@ -113,34 +122,6 @@ async fn everything_moves_and_goes_on() {
     assert!(again.out.contains("was_moved_before"), "{again:?}");
 
     let moved = run(&["move", &other, &back, "--yes"]);
-    assert_eq!((moved.code, moved.err.as_str()), (0, ""));
-    assert_eq!(digests(&back), before);
-    goes_on(&back).await;
-}
-
-/// The tests' server may be given as words: `host=… user=…`.
-pub(crate) fn as_url(server: &str) -> String {
-    if server.starts_with("postgres") {
-        return server.to_owned();
-    }
-    format!("postgres:///?{}", server.replace(' ', "&"))
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_move_through_postgres_keeps_everything() {
-    let Ok(server) = std::env::var("DUROXIDE_TEST_POSTGRES_URL") else {
-        println!("skipped: DUROXIDE_TEST_POSTGRES_URL is not set");
-        return;
-    };
-    let url = as_url(&server);
-    let store = Store::filled(Kind::Redb).await;
-    let (from, folder) = (store.address(), tempfile::tempdir().unwrap());
-    let back = format!("sqlite:{}", folder.path().join("c.db").display());
-    let schema = format!("move_{}", std::process::id());
-    let before = digests(&from);
-    let moved = run(&["move", &from, &url, "--to-schema", &schema, "--yes"]);
-    assert_eq!((moved.code, moved.err.as_str()), (0, ""));
-    let moved = run(&["--schema", &schema, "move", &url, &back, "--yes"]);
     assert_eq!((moved.code, moved.err.as_str()), (0, ""));
     assert_eq!(digests(&back), before);
     goes_on(&back).await;
@@ -222,6 +203,42 @@ async fn a_move_that_is_killed_goes_on() {
         let refused = run(&["--store", &from, "start", "order", "late"]);
         assert_eq!(refused.code, 1, "{point}: {refused:?}");
         goes_on(&to).await;
+    }
+}
+
+/// The server keeps what was committed before the kill, and its locks end with the connection.
+#[cfg(feature = "kill-points")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_move_into_postgres_or_out_of_it_that_is_killed_goes_on() {
+    let (url, folder) = (server_url(), tempfile::tempdir().unwrap());
+    let moments = [
+        ("move_target_closed", 1),
+        ("move_source_closed", 1),
+        ("move_copied", 1),
+        ("move_copied", 5),
+        ("move_all_copied", 1),
+        ("move_source_told", 1),
+        ("move_target_opened", 1),
+    ];
+    for (n, (point, nth)) in moments.into_iter().enumerate() {
+        let (store, schema) = (Store::filled(Kind::Redb).await, Schema::named());
+        let from = store.address();
+        let before = digests(&from);
+        let back = format!("sqlite:{}", folder.path().join(format!("{n}.db")).display());
+        let there = ["move", &from, &url, "--to-schema", &schema.0, "--yes"];
+        let home = ["--schema", &schema.0, "move", &url, &back, "--yes"];
+        let within = ["--store", &url, "--schema", &schema.0];
+        for (arguments, target) in [(there, &within[..]), (home, &["--store", &back][..])] {
+            assert!(killed(&arguments, point, nth), "{point} is passed");
+            // Once more, at the same place: the second try may not come there.
+            killed(&arguments, point, nth);
+            let last = run(&arguments);
+            assert_eq!(last.code, 0, "{point}: {last:?}");
+            assert_eq!(digests_of(target), before, "{point}");
+        }
+        let late = run(&[&within[..], &["start", "order", "late"]].concat());
+        assert_eq!(late.code, 1, "{point}: {late:?}");
+        goes_on(&back).await;
     }
 }
 
@@ -378,12 +395,9 @@ async fn a_target_waits_for_one_source() {
     goes_on(&to).await;
 }
 
-/// Rows that nobody can read come along, from store to store: no message blocks the ones behind it, whatever is wrong
-/// with it.
-#[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_read_is_moved_as_well() {
+/// A store with messages and an activity that nobody can read.
+pub(crate) async fn with_rows_that_cannot_be_read() -> Store {
     let store = Store::filled(Kind::Sqlite).await;
-    let (from, folder) = (store.address(), tempfile::tempdir().unwrap());
     let file = rusqlite::Connection::open(store.path()).unwrap();
     let torn = file.execute(
         "INSERT INTO orchestrator_queue (instance_id, kind, work_item, visible_at, created_at, execution_id, operation_id, awaited_by)
@@ -397,37 +411,21 @@ async fn what_cannot_be_read_is_moved_as_well() {
         [],
     );
     torn.unwrap();
-    drop(file);
+    store
+}
+
+/// Rows that nobody can read come along, from store to store: no message blocks the ones behind it, whatever is wrong
+/// with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_read_is_moved_as_well() {
+    let store = with_rows_that_cannot_be_read().await;
+    let (from, folder) = (store.address(), tempfile::tempdir().unwrap());
     let before = digests(&from);
     let other = format!("redb:{}", folder.path().join("b.redb").display());
     let back = format!("sqlite:{}", folder.path().join("c.db").display());
-    let mut at = vec![from, other];
-    let mut arguments: Vec<Vec<String>> = Vec::new();
-    if let Ok(server) = std::env::var("DUROXIDE_TEST_POSTGRES_URL") {
-        let (url, schema) = (as_url(&server), format!("torn_{}", std::process::id()));
-        arguments.push(vec![
-            "move".into(),
-            at[1].clone(),
-            url.clone(),
-            "--to-schema".into(),
-            schema.clone(),
-        ]);
-        arguments.push(vec![
-            "--schema".into(),
-            schema,
-            "move".into(),
-            url,
-            back.clone(),
-        ]);
-    } else {
-        arguments.push(vec!["move".into(), at[1].clone(), back.clone()]);
-    }
-    arguments.insert(0, vec!["move".into(), at.remove(0), at.remove(0)]);
-    for mut arguments in arguments {
-        arguments.push("--yes".into());
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let moved = run(&arguments);
-        assert_eq!((moved.code, moved.err.as_str()), (0, ""), "{arguments:?}");
+    for step in [[&from, &other], [&other, &back]] {
+        let moved = run(&["move", step[0], step[1], "--yes"]);
+        assert_eq!((moved.code, moved.err.as_str()), (0, ""), "{step:?}");
     }
     assert_eq!(digests(&back), before);
 }

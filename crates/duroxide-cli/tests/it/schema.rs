@@ -12,19 +12,12 @@ use duroxide_pg::PostgresProvider;
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 
 use crate::importing::{MINUTE, everything_ends, handlers, is_output};
-use crate::moving::{as_url, contents, run};
+use crate::moving::{contents, run};
 use crate::support::{Answer, answer, binary};
+use crate::through_postgres::{server, server_url};
 
 /// The schema's name in the dump.
 const DUMPED: &str = "published_0_1_38";
-
-fn server() -> String {
-    let server = std::env::var("DUROXIDE_TEST_POSTGRES_URL");
-    server.expect(
-        "these tests need a PostgreSQL server: `cargo xtask test` starts one, `cargo xtask postgres` too; name it with \
-         DUROXIDE_TEST_POSTGRES_URL",
-    )
-}
 
 /// Runs statements; returns the first column of the rows.
 fn shell(sql: &str) -> Vec<String> {
@@ -49,10 +42,10 @@ fn shell(sql: &str) -> Vec<String> {
 }
 
 /// A schema that goes with the test.
-struct Schema(String);
+pub(crate) struct Schema(pub(crate) String);
 
 impl Schema {
-    fn named() -> Self {
+    pub(crate) fn named() -> Self {
         Self(format!("t_{}", uuid::Uuid::new_v4().simple()))
     }
 
@@ -94,7 +87,7 @@ impl Schema {
         if let Some(point) = point {
             command.env("DUROXIDE_KILL_AT", point);
         }
-        let old = as_url(&server());
+        let old = server_url();
         command.args(["--schema", &self.0, "import-published", &old]);
         let output = command.args(new).output().unwrap();
         match output.status.code() {
@@ -192,7 +185,7 @@ async fn a_published_schema_comes_into_sqlite_and_goes_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_published_schema_comes_into_postgres_and_goes_on() {
     let (old, new) = (Schema::published(), Schema::named());
-    let url = as_url(&server());
+    let url = server_url();
     is_whole(&old.import(&[&url, "--to-schema", &new.0]));
     let store = PostgresProvider::new_with_schema(&server(), Some(&new.0)).await;
     all_end(Arc::new(store.unwrap())).await;
@@ -313,7 +306,7 @@ async fn what_is_no_published_schema_is_refused() {
         refused(&schema, words);
     }
     let old = Schema::published();
-    let url = as_url(&server());
+    let url = server_url();
     let same = old.import(&[&url, "--to-schema", &old.0]);
     assert_eq!(same.code, 2, "{same:?}");
 }

@@ -10,7 +10,7 @@ use crate::support::{Kind, Store, start};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_carries_a_memo_a_time_limit_and_a_trace() {
-    for kind in [Kind::Sqlite, Kind::Redb] {
+    for kind in Kind::ALL {
         let store = Store::filled(kind).await;
         let header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
         let carried = [
@@ -48,7 +48,7 @@ async fn a_start_carries_a_memo_a_time_limit_and_a_trace() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_sent_reaches_the_instances() {
-    for kind in [Kind::Sqlite, Kind::Redb] {
+    for kind in Kind::ALL {
         let store = Store::filled(kind).await;
         let sent = store.tells(&["signal", "ask", "approved", "--data", "yes"]);
         assert_eq!(sent, "signal approved was sent to ask\n");
@@ -85,50 +85,52 @@ async fn what_is_sent_reaches_the_instances() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn verbs_that_take_away_want_to_be_told_twice() {
-    let store = Store::filled(Kind::Sqlite).await;
-    for arguments in [
-        &["terminate", "nap"][..],
-        &["delete", "paid"],
-        &["prune", "--keep", "1"],
-        &["cancel", "--name", "approval"],
-    ] {
-        let refused = store.run(arguments);
-        assert_eq!(refused.code, 6, "{arguments:?}: {refused:?}");
-        assert!(refused.err.contains("nothing was changed"), "{refused:?}");
-    }
-    let dry = store.tells(&["cancel", "--name", "approval", "--dry-run"]);
-    assert!(
-        dry.ends_with("2 instances would be asked to cancel\n"),
-        "{dry}"
-    );
-    let dry = store.tells(&["delete", "--status", "completed", "--dry-run"]);
-    assert!(
-        dry.ends_with("1 instance would be deleted, with all children\n"),
-        "{dry}"
-    );
-    let none = store.run(&["delete", "--yes"]);
-    assert_eq!(
-        none.code, 2,
-        "a filter that names nothing means nothing: {none:?}"
-    );
-    assert_eq!(
-        store.json(&["stats"])["instances"],
-        6,
-        "nothing was changed"
-    );
+    for kind in Kind::ALL {
+        let store = Store::filled(kind).await;
+        for arguments in [
+            &["terminate", "nap"][..],
+            &["delete", "paid"],
+            &["prune", "--keep", "1"],
+            &["cancel", "--name", "approval"],
+        ] {
+            let refused = store.run(arguments);
+            assert_eq!(refused.code, 6, "{arguments:?}: {refused:?}");
+            assert!(refused.err.contains("nothing was changed"), "{refused:?}");
+        }
+        let dry = store.tells(&["cancel", "--name", "approval", "--dry-run"]);
+        assert!(
+            dry.ends_with("2 instances would be asked to cancel\n"),
+            "{dry}"
+        );
+        let dry = store.tells(&["delete", "--status", "completed", "--dry-run"]);
+        assert!(
+            dry.ends_with("1 instance would be deleted, with all children\n"),
+            "{dry}"
+        );
+        let none = store.run(&["delete", "--yes"]);
+        assert_eq!(
+            none.code, 2,
+            "a filter that names nothing means nothing: {none:?}"
+        );
+        assert_eq!(
+            store.json(&["stats"])["instances"],
+            6,
+            "nothing was changed"
+        );
 
-    let deleted = store.tells(&["delete", "--status", "completed", "--yes"]);
-    assert_eq!(deleted, "1 instance with 4 events was deleted\n");
-    let running = store.run(&["delete", "family", "--yes"]);
-    assert_eq!(running.code, 1, "{running:?}");
-    let forced = store.tells(&["delete", "family", "--force", "--yes"]);
-    assert!(forced.starts_with("2 instances with "), "{forced}");
-    assert_eq!(store.json(&["stats"])["instances"], 3);
+        let deleted = store.tells(&["delete", "--status", "completed", "--yes"]);
+        assert_eq!(deleted, "1 instance with 4 events was deleted\n");
+        let running = store.run(&["delete", "family", "--yes"]);
+        assert_eq!(running.code, 1, "{running:?}");
+        let forced = store.tells(&["delete", "family", "--force", "--yes"]);
+        assert!(forced.starts_with("2 instances with "), "{forced}");
+        assert_eq!(store.json(&["stats"])["instances"], 3);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_letter_goes_back_into_its_queue() {
-    for kind in [Kind::Sqlite, Kind::Redb] {
+    for kind in Kind::ALL {
         let store = Store::filled(kind).await;
         let sent = store.tells(&["signal", "ask", "approved", "--data", "yes"]);
         assert_eq!(sent, "signal approved was sent to ask\n");
@@ -177,8 +179,83 @@ async fn a_dead_letter_goes_back_into_its_queue() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn dead_letters_go_back_by_what_they_name() {
+    for kind in Kind::ALL {
+        let store = Store::filled(kind).await;
+        for id in ["ask", "family::sub::2"] {
+            store.tells(&["signal", id, "approved", "--data", "yes"]);
+        }
+        let provider = store.open().await;
+        for _ in 0..2 {
+            let handlers = OrchestrationHandlers::default().with("approval", "1.0.0");
+            let claim = TurnClaim {
+                handlers: Some(Arc::new(handlers)),
+                ..TurnClaim::new(1, Duration::from_secs(60), Duration::ZERO)
+            };
+            let turns = provider.claim_turns(claim).await.unwrap();
+            let token = &turns[0].lock_token;
+            let moved = provider.dead_letter_messages(token, &[0], "a test").await;
+            assert!(moved.unwrap());
+            let back = provider.abandon_orchestration_item(token, None, true);
+            back.await.unwrap();
+        }
+        drop(provider);
+        let requeue = ["dead-letters", "requeue", "--name", "approval"];
+        let unasked = store.run(&requeue);
+        assert_eq!(unasked.code, 6, "{unasked:?}");
+        let nothing = store.run(&["dead-letters", "requeue", "--yes"]);
+        assert_eq!(nothing.code, 2, "{nothing:?}");
+        let dry = store.tells(&[&requeue[..], &["--dry-run"]].concat());
+        let would = "2 dead letters of 2 instances would be put back into their queues\n";
+        assert!(dry.ends_with(would), "{dry}");
+        assert_eq!(store.json(&["stats"])["dead_letters"], 2, "{kind:?}");
+        let one = store.tells(&["dead-letters", "delete", "--parent", "family", "--yes"]);
+        assert_eq!(one, "1 dead letter of 1 instance was deleted\n");
+        let back = store.tells(&[&requeue[..], &["--yes"]].concat());
+        let said = "1 dead letter of 1 instance was put back into their queues\n";
+        assert_eq!(back, said);
+        assert_eq!(store.json(&["stats"])["dead_letters"], 0);
+        let none = store.tells(&[&requeue[..], &["--yes"]].concat());
+        assert!(none.starts_with("0 dead letters of 0 instances"), "{none}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn instances_are_restarted_by_filter_and_none_twice() {
+    for kind in Kind::ALL {
+        let store = Store::filled(kind).await;
+        let restart = ["restart", "--status", "failed", "--suffix", "-again"];
+        for (arguments, code) in [
+            (&restart[..], 6),
+            (&["restart", "--status", "failed", "--yes"], 2),
+            (&["restart", "--suffix", "-again", "--yes"], 2),
+            (&["restart", "refused"], 2),
+            (&["restart", "refused", "--as", "x", "--name", "broken"], 2),
+        ] {
+            let refused = store.run(arguments);
+            assert_eq!(refused.code, code, "{arguments:?}: {refused:?}");
+        }
+        let dry = store.tells(&[&restart[..], &["--dry-run"]].concat());
+        assert!(dry.ends_with("1 instance would be restarted\n"), "{dry}");
+        let yes = [&restart[..], &["--yes"]].concat();
+        assert_eq!(store.tells(&yes), "1 instance was restarted\n");
+        assert_eq!(store.tells(&yes), "0 instances were restarted\n");
+        let provider = store.open().await;
+        let runtime = start(provider.clone()).await;
+        let client = Client::new(provider);
+        let minute = Duration::from_secs(60);
+        let again = client.wait_for_orchestration("refused-again", minute);
+        again.await.unwrap();
+        runtime.shutdown(None).await;
+        drop(client);
+        // The restart failed, too, and is not restarted in its turn.
+        assert_eq!(store.tells(&yes), "0 instances were restarted\n");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_paused_instance_waits_until_it_is_resumed() {
-    for kind in [Kind::Sqlite, Kind::Redb] {
+    for kind in Kind::ALL {
         let store = Store::filled(kind).await;
         assert_eq!(store.tells(&["pause", "ask"]), "ask was paused\n");
         assert_eq!(store.tells(&["pause", "ask"]), "ask is paused already\n");
@@ -229,7 +306,7 @@ async fn a_paused_instance_waits_until_it_is_resumed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn labels_are_shown_changed_and_filtered_by() {
-    for kind in [Kind::Sqlite, Kind::Redb] {
+    for kind in Kind::ALL {
         let store = Store::filled(kind).await;
         let set = store.json(&["labels", "paid", "--set", "team=blue", "--set", "note=a=b"]);
         assert_eq!(set["labels"]["note"], "a=b");
@@ -264,75 +341,79 @@ async fn labels_are_shown_changed_and_filtered_by() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_instances_are_retried_one_or_many_and_nothing_twice() {
-    let store = Store::filled(Kind::Sqlite).await;
-    let dry = store.json(&["retry", "refused", "--dry-run"]);
-    assert_eq!(dry["done"], false);
-    assert_eq!(dry["plan"]["failed_execution_id"], 1);
-    assert_eq!(dry["plan"]["execution_id"], 2);
-    let dry = store.tells(&["retry", "refused", "--dry-run"]);
-    assert!(
-        dry.starts_with("refused would be retried from event"),
-        "{dry}"
-    );
-    for (arguments, code) in [
-        (&["retry", "nobody"][..], 3),
-        (&["retry", "paid"], 2),
-        (&["retry", "nap"], 2),
-        (&["retry", "refused", "--from-event", "99"], 2),
-        (&["retry", "--status", "failed"], 6),
-        (&["retry"], 2),
-        (&["retry", "refused", "--wait", "1ms"], 4),
-    ] {
-        let told = store.run(arguments);
-        assert_eq!(told.code, code, "{arguments:?}: {told:?}");
+    for kind in Kind::ALL {
+        let store = Store::filled(kind).await;
+        let dry = store.json(&["retry", "refused", "--dry-run"]);
+        assert_eq!(dry["done"], false);
+        assert_eq!(dry["plan"]["failed_execution_id"], 1);
+        assert_eq!(dry["plan"]["execution_id"], 2);
+        let dry = store.tells(&["retry", "refused", "--dry-run"]);
+        assert!(
+            dry.starts_with("refused would be retried from event"),
+            "{dry}"
+        );
+        for (arguments, code) in [
+            (&["retry", "nobody"][..], 3),
+            (&["retry", "paid"], 2),
+            (&["retry", "nap"], 2),
+            (&["retry", "refused", "--from-event", "99"], 2),
+            (&["retry", "--status", "failed"], 6),
+            (&["retry"], 2),
+            (&["retry", "refused", "--wait", "1ms"], 4),
+        ] {
+            let told = store.run(arguments);
+            assert_eq!(told.code, code, "{arguments:?}: {told:?}");
+        }
+        // The last one was sent, and no node was there to take it. A batch sends it once more.
+        let many = store.tells(&["retry", "--status", "failed", "--yes"]);
+        assert_eq!(many, "1 instance was asked to retry\n");
+        let provider = store.open().await;
+        let runtime = start(provider.clone()).await;
+        let client = Client::new(provider);
+        let limit = Duration::from_secs(60);
+        while client.list_executions("refused").await.unwrap() != [1, 2] {
+            tokio::task::yield_now().await;
+        }
+        client
+            .wait_for_orchestration("refused", limit)
+            .await
+            .unwrap();
+        let waits = async || {
+            let pending = client.pending_work("refused").await.unwrap();
+            !pending.unwrap_or_default().messages.is_empty()
+        };
+        while waits().await {
+            tokio::task::yield_now().await;
+        }
+        let executions = client.list_executions("refused").await.unwrap();
+        assert_eq!(executions, [1, 2], "two requests are one retry");
+        runtime.shutdown(None).await;
     }
-    // The last one was sent, and no node was there to take it. A batch sends it once more.
-    let many = store.tells(&["retry", "--status", "failed", "--yes"]);
-    assert_eq!(many, "1 instance was asked to retry\n");
-    let provider = store.open().await;
-    let runtime = start(provider.clone()).await;
-    let client = Client::new(provider);
-    let limit = Duration::from_secs(60);
-    while client.list_executions("refused").await.unwrap() != [1, 2] {
-        tokio::task::yield_now().await;
-    }
-    client
-        .wait_for_orchestration("refused", limit)
-        .await
-        .unwrap();
-    let waits = async || {
-        let pending = client.pending_work("refused").await.unwrap();
-        !pending.unwrap_or_default().messages.is_empty()
-    };
-    while waits().await {
-        tokio::task::yield_now().await;
-    }
-    let executions = client.list_executions("refused").await.unwrap();
-    assert_eq!(executions, [1, 2], "two requests are one retry");
-    runtime.shutdown(None).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn top_shows_the_store_on_one_screen() {
-    let store = Store::filled(Kind::Sqlite).await;
-    let screen = store.tells(&["top", "--once"]);
-    assert_eq!(screen.lines().count(), 24, "{screen}");
-    assert!(
-        screen.lines().all(|line| line.chars().count() <= 80),
-        "{screen}"
-    );
-    for word in [
-        "running",
-        "per second",
-        "queues",
-        "SLOWEST",
-        "refused",
-        "NODE",
-    ] {
-        assert!(screen.contains(word), "{word} is missing:\n{screen}");
+    for kind in Kind::ALL {
+        let store = Store::filled(kind).await;
+        let screen = store.tells(&["top", "--once"]);
+        assert_eq!(screen.lines().count(), 24, "{screen}");
+        assert!(
+            screen.lines().all(|line| line.chars().count() <= 80),
+            "{screen}"
+        );
+        for word in [
+            "running",
+            "per second",
+            "queues",
+            "SLOWEST",
+            "refused",
+            "NODE",
+        ] {
+            assert!(screen.contains(word), "{word} is missing:\n{screen}");
+        }
+        let told = store.json(&["top"]);
+        assert_eq!(told["failed"], 1);
+        assert_eq!(told["failing"][0]["instance_id"], "refused");
+        assert_eq!(store.run(&["top"]).code, 2, "there is no terminal");
     }
-    let told = store.json(&["top"]);
-    assert_eq!(told["failed"], 1);
-    assert_eq!(told["failing"][0]["instance_id"], "refused");
-    assert_eq!(store.run(&["top"]).code, 2, "there is no terminal");
 }

@@ -11,19 +11,29 @@ use duroxide::providers::sqlite::SqliteProvider;
 use duroxide::{
     ActivityContext, ActivityRegistry, Client, OrchestrationContext, OrchestrationRegistry, Runtime,
 };
+use duroxide_pg::PostgresProvider;
 use tempfile::TempDir;
 
-/// Which kind of file.
+use crate::schema::Schema;
+use crate::through_postgres::{server, server_url};
+
+/// Which kind of store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Sqlite,
     Redb,
+    Postgres,
 }
 
-/// A store in a folder of its own.
+impl Kind {
+    pub(crate) const ALL: [Self; 3] = [Self::Sqlite, Self::Redb, Self::Postgres];
+}
+
+/// A store in a folder, or a schema, of its own.
 pub(crate) struct Store {
     folder: TempDir,
     kind: Kind,
+    schema: Option<Schema>,
 }
 
 /// What the binary answered.
@@ -39,28 +49,43 @@ impl Store {
         match self.kind {
             Kind::Sqlite => self.folder.path().join("app.db"),
             Kind::Redb => self.folder.path().join("app.redb"),
+            Kind::Postgres => panic!("a schema is no file"),
         }
     }
 
+    /// The schema of a PostgreSQL store.
+    pub(crate) fn schema(&self) -> Option<&str> {
+        self.schema.as_ref().map(|schema| schema.0.as_str())
+    }
+
     pub(crate) fn address(&self) -> String {
-        let scheme = match self.kind {
-            Kind::Sqlite => "sqlite",
-            Kind::Redb => "redb",
-        };
-        format!("{scheme}:{}", self.path().display())
+        match self.kind {
+            Kind::Sqlite => format!("sqlite:{}", self.path().display()),
+            Kind::Redb => format!("redb:{}", self.path().display()),
+            Kind::Postgres => server_url(),
+        }
     }
 
     pub(crate) async fn open(&self) -> Arc<dyn Provider> {
         match self.kind {
             Kind::Sqlite => Arc::new(SqliteProvider::new(&self.address(), None).await.unwrap()),
             Kind::Redb => Arc::new(RedbProvider::open(self.path()).unwrap()),
+            Kind::Postgres => {
+                let store = PostgresProvider::new_with_schema(&server(), self.schema()).await;
+                Arc::new(store.unwrap())
+            }
         }
     }
 
     /// An empty store.
     pub(crate) async fn empty(kind: Kind) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = Self { folder, kind };
+        let schema = (kind == Kind::Postgres).then(Schema::named);
+        let store = Self {
+            folder,
+            kind,
+            schema,
+        };
         drop(store.open().await);
         store
     }
@@ -109,6 +134,9 @@ impl Store {
             .current_dir(self.folder.path())
             .env("DUROXIDE_STORE", self.address())
             .args(arguments);
+        if let Some(schema) = self.schema() {
+            command.env("DUROXIDE_SCHEMA", schema);
+        }
         answer(command.stdin(Stdio::null()).output().unwrap())
     }
 
@@ -132,7 +160,9 @@ impl Store {
 
 pub(crate) fn binary() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_duroxide"));
-    command.env_remove("DUROXIDE_STORE").env_remove("COLUMNS");
+    for variable in ["DUROXIDE_STORE", "DUROXIDE_SCHEMA", "COLUMNS"] {
+        command.env_remove(variable);
+    }
     command
 }
 
