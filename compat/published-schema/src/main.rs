@@ -3,6 +3,8 @@
 
 #[path = "../../../crates/duroxide-cli/tests/published/handlers.rs"]
 mod handlers;
+#[path = "../../published.rs"]
+mod published;
 
 use std::process::Command;
 use std::sync::Arc;
@@ -39,44 +41,7 @@ async fn run(store: Arc<dyn Provider>) {
     )
     .await;
     let client = Client::new(store);
-    for (id, name, input) in [
-        ("completed", "echoes", "hello"),
-        ("failed", "refuses", "hello"),
-        ("holding", "holds", "tight"),
-        ("sleeping", "sleeps", "rested"),
-        ("asking", "asks", "they said"),
-        ("reading", "reads", ""),
-        ("counting", "counts", "1"),
-        ("raising", "raises", "it said"),
-        ("serving", "serves", "soup"),
-    ] {
-        client.start_orchestration(id, name, input).await.expect("a start");
-    }
-    client.enqueue_event("reading", "letters", "first").await.expect("a letter");
-    let minute = Duration::from_secs(60);
-    for id in ["completed", "failed"] {
-        client.wait_for_orchestration(id, minute).await.expect("an end");
-    }
-    // Every other instance has come as far as it can when its history stands still.
-    for (id, events) in [
-        ("holding", 4),
-        ("sleeping", 2),
-        ("asking", 3),
-        ("reading", 4),
-        ("counting", 3),
-        ("raising", 2),
-        ("raising::sub::2", 3),
-        ("serving", 4),
-    ] {
-        loop {
-            let execution = if id == "counting" { 3 } else { 1 };
-            let history = client.read_execution_history(id, execution).await;
-            if history.is_ok_and(|history| history.len() >= events) {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    }
+    published::run(&client, &[("serving", "serves", "soup", 4)]).await;
     // Both activities that are held have a worker.
     loop {
         let depths = client.get_queue_depths().await.expect("depths");
@@ -92,9 +57,7 @@ async fn run(store: Arc<dyn Provider>) {
 /// What arrives while nothing runs waits in the queues; one message is claimed by a process that dies with it.
 async fn leave(store: Arc<dyn Provider>) {
     let client = Client::new(store.clone());
-    client.start_orchestration("unbegun", "echoes", "late").await.expect("a start");
-    client.enqueue_event("reading", "letters", "second").await.expect("a letter");
-    client.raise_event("asking", "answer", "yes").await.expect("a signal");
+    published::leave(&client).await;
     let claimed = store
         .fetch_orchestration_item(Duration::from_secs(30), Duration::ZERO, None)
         .await

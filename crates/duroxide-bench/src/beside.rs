@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide::providers::{CountBy, InstanceQuery};
+use duroxide::providers::{CountBy, InstanceQuery, Provider};
 use duroxide::{Client, Labels, Retention, RetentionPolicy, RetentionRule};
 
 use crate::copies::Copies;
@@ -60,14 +60,21 @@ pub(crate) async fn run(
             _ => course::fill(&folder.join(FILE), prefill),
         }
     }
+    // A store is fastest while it is empty, and only one of the two would be measured then.
+    slice(subject, what, false, folder, time, SLICES.len()).await;
     let mut samples: [Option<Sample>; 2] = [None, None];
     for (number, goes_on) in SLICES.into_iter().enumerate() {
         let before = count(subject, folder).await;
-        let sample = slice(subject, what, goes_on, folder, time, number).await;
+        let (sample, longest) = slice(subject, what, goes_on, folder, time, number).await;
         let after = count(subject, folder).await;
         let with = if goes_on { "with" } else { "without" };
         let done = sample.latencies.count();
-        eprintln!("  {with}: {done} orchestrations, {before} instances before, {after} after");
+        let longest = longest.map_or(String::new(), |longest| {
+            format!(", longest commit {} ms", longest.as_millis())
+        });
+        eprintln!(
+            "  {with}: {done} orchestrations, {before} instances before, {after} after{longest}"
+        );
         let so_far = &mut samples[usize::from(goes_on)];
         *so_far = Some(match so_far.take() {
             Some(so_far) => so_far.and(sample),
@@ -95,8 +102,9 @@ async fn slice(
     folder: &Path,
     time: Duration,
     number: usize,
-) -> Sample {
+) -> (Sample, Option<Duration>) {
     let store = open::store(subject, folder).await;
+    let commits = Arc::clone(&store);
     let parts = match what {
         Beside::Observed(parts) => parts.in_slice(goes_on),
         // With what a program has by default.
@@ -105,6 +113,10 @@ async fn slice(
     let mut options = parts.options();
     if goes_on && what == Beside::Retention {
         options.retention = Some(retention());
+    }
+    if what == Beside::Retention {
+        // Nobody else asks for the longest commit, which is told once.
+        options.observability.gauge_poll_interval = Duration::from_secs(86_400);
     }
     let client = Client::new(Arc::clone(&store));
     let engine = Engine::start(store, options).await;
@@ -116,14 +128,22 @@ async fn slice(
         labels: parts.labels(),
     });
     closed_loop(&system, "hello", 0, IN_FLIGHT, time / 5, "warm").await;
+    longest_commit(&*commits).await;
     let sample = Sample::begin(1);
     let seen = until_copied(&system, time, copies.as_ref()).await;
     let sample = sample.finish(seen);
+    let longest = longest_commit(&*commits).await;
     drop(copies);
     if let Ok(system) = Arc::try_unwrap(system) {
         system.stop().await;
     }
-    sample
+    (sample, longest)
+}
+
+/// The longest commit since this was asked last, where the store tells.
+async fn longest_commit(store: &dyn Provider) -> Option<Duration> {
+    let admin = store.as_management_capability()?;
+    admin.readings().await.ok()?.commit_time_max
 }
 
 /// Runs `hello` for this time, and on until a whole copy was made, if copies are made.

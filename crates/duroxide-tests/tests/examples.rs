@@ -416,6 +416,14 @@ fn an_order_and_its_orchestration_are_committed_or_rolled_back_together() {
 }
 
 #[test]
+fn an_order_and_its_orchestration_are_committed_or_rolled_back_together_in_one_file() {
+    prints(
+        "order_in_one_file",
+        "committed: order-7 was shipped\nrolled back: NotFound\n",
+    );
+}
+
+#[test]
 fn traced_order() {
     let text = output("traced_order", &[]);
     let count = |line: &str| text.lines().filter(|one| *one == line).count();

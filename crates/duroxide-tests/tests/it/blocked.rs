@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use duroxide::providers::Provider;
+use duroxide::providers::{InstanceQuery, Provider};
 use duroxide::runtime::UnregisteredBackoffConfig;
 use duroxide::{
     EventKind, OnDivergence, OnUnregistered, OrchestrationContext, OrchestrationRegistry,
@@ -361,6 +361,7 @@ async fn any_client_is_told_why_an_instance_is_blocked() {
     let after = World::on(store.clone(), activities().build(), waits_for("b"), options).await;
     after.raise("i", "a", "").await;
     is_blocked(&after, "i").await;
+    let before_store = store.clone();
     let client = duroxide::Client::new(store);
     until("the node has told it", async || {
         !client.blocked_instances().await.unwrap().is_empty()
@@ -380,4 +381,25 @@ async fn any_client_is_told_why_an_instance_is_blocked() {
         client.blocked_instances().await.unwrap().is_empty(),
         "no node is up"
     );
+    // What it noted is in the store.
+    let blocked = InstanceQuery::new().with_blocked(true);
+    let found = client.query_instances(&blocked).await.unwrap().items;
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].instance_id, "i");
+    let why = client.explain("i").await.unwrap().to_string();
+    assert!(why.contains("attempted"), "{why}");
+    // Code that fits goes on with it.
+    let fits = World::on(
+        before_store,
+        activities().build(),
+        waits_for("a"),
+        blocking(),
+    )
+    .await;
+    fits.waits_for("i", "go").await;
+    fits.raise("i", "go", "on").await;
+    assert_eq!(output(&fits.outcome("i").await), "on");
+    let found = client.query_instances(&blocked).await.unwrap().items;
+    assert!(found.is_empty(), "{found:?}");
+    fits.stop().await;
 }

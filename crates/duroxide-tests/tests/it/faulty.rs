@@ -28,6 +28,8 @@ enum How {
     Panics,
     /// The call takes effect; its answer comes when a later claim was confirmed from memory.
     AnswersLate,
+    /// The call takes effect; its answer comes so much later.
+    AnswersAfter(Duration),
     /// The call takes effect; its caller is told that the store is out of reach.
     LosesAnswer,
 }
@@ -85,6 +87,11 @@ impl Faults {
     /// memory. That claim's own answer comes a moment after the one that was held back.
     pub(crate) fn answer_late(&self, operation: &'static str, spared: usize) {
         self.spoil(operation, spared, 1, How::AnswersLate);
+    }
+
+    /// The next calls of an operation take effect; their answers come so much later.
+    pub(crate) fn answer_after(&self, operation: &'static str, times: usize, delay: Duration) {
+        self.spoil(operation, 0, times, How::AnswersAfter(delay));
     }
 
     /// After some good ones, one call takes effect and its caller hears that the store is out of reach.
@@ -172,6 +179,11 @@ impl Layer for Faults {
                 let answer = call.await;
                 let mut confirmed = self.confirmed.subscribe();
                 let _never_closed = confirmed.wait_for(|confirmed| *confirmed).await;
+                answer
+            }
+            Some(How::AnswersAfter(delay)) => {
+                let answer = call.await;
+                tokio::time::sleep(delay).await;
                 answer
             }
             Some(How::LosesAnswer) => {

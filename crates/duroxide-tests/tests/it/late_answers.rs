@@ -2,14 +2,17 @@
 //! commit that may have happened costs no instance.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use duroxide::providers::Provider;
+use duroxide::providers::memory::{MemoryProvider, TokioClock};
 use duroxide::{
-    ActivityContext, ActivityRegistry, Event, EventKind, OrchestrationContext,
+    ActivityContext, ActivityRegistry, DuroxideRuntime, Event, EventKind, OrchestrationContext,
     OrchestrationRegistry, RuntimeOptions,
 };
 
-use crate::faulty;
+use crate::faulty::{self, Faulty};
 use crate::support::{World, activities, in_memory, orchestrations, output, quick};
 
 fn step() -> ActivityRegistry {
@@ -84,5 +87,59 @@ async fn a_commit_that_may_have_happened_costs_no_instance_and_repeats_nothing()
             let bad = (counted.orch_failures, counted.orch_infrastructure_errors);
             assert_eq!(bad, (0, 0), "{operation} {spared}");
         }
+    }
+}
+
+/// A store in memory whose time is that of the test.
+fn in_paused_time() -> (Arc<Faulty>, Arc<TokioClock>) {
+    let clock = Arc::new(TokioClock::new());
+    let memory: Arc<dyn Provider> = Arc::new(MemoryProvider::with_clock(*clock));
+    (faulty::over(memory), clock)
+}
+
+/// What one chain returns on a runtime that tries everything at most `max_attempts` times.
+async fn chain_on(store: Arc<Faulty>, clock: Arc<TokioClock>, max_attempts: u32) -> String {
+    let options = RuntimeOptions {
+        max_attempts,
+        ..quick()
+    };
+    let runtime = DuroxideRuntime::builder()
+        .with_provider(store)
+        .with_activities(step())
+        .with_orchestrations(chain())
+        .with_options(options)
+        .with_clock(clock)
+        .build()
+        .await
+        .unwrap();
+    let client = runtime.client();
+    client.start_orchestration("i", "chain", "x").await.unwrap();
+    let ended = client.wait_for_orchestration("i", Duration::from_secs(36_000));
+    let output = output(&ended.await.unwrap()).to_owned();
+    runtime.shutdown(None).await;
+    output
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_answered_after_their_leases_ended_make_nothing_poison() {
+    let leases = [
+        ("claim_turns", quick().orchestrator_lock_timeout),
+        ("claim_work", quick().worker_lock_timeout),
+    ];
+    for (operation, lease) in leases {
+        let (store, clock) = in_paused_time();
+        store.layer().answer_after(operation, 12, lease * 2);
+        assert_eq!(chain_on(store, clock, 3).await, "x.....", "{operation}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_whose_answers_are_lost_make_nothing_poison() {
+    for operation in ["claim_turns", "claim_work"] {
+        let (store, clock) = in_paused_time();
+        for _ in 0..3 {
+            store.layer().lose_answer(operation, 0);
+        }
+        assert_eq!(chain_on(store, clock, 3).await, "x.....", "{operation}");
     }
 }

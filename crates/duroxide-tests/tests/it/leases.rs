@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use duroxide::providers::ProviderError;
 use duroxide::{
     ActivityContext, ActivityRegistry, OrchestrationContext, OrchestrationRegistry, RuntimeOptions,
 };
@@ -207,6 +208,42 @@ async fn an_outage_of_renewals_longer_than_the_lease_cancels_nothing_by_itself()
     go.notify_one();
     notes.wait_for("cancelled: false").await;
     world.runtime.clone().shutdown(Some(0)).await;
+}
+
+#[tokio::test]
+async fn a_renewal_that_is_refused_without_a_word_of_the_lease_cancels_nothing() {
+    let (store, notes) = (faulty::over(in_memory().await), Notes::default());
+    let go = Arc::new(Notify::new());
+    let registry = {
+        let (notes, go) = (notes.clone(), Arc::clone(&go));
+        activities()
+            .register("work", move |ctx: ActivityContext, input: String| {
+                let (notes, go) = (notes.clone(), Arc::clone(&go));
+                async move {
+                    notes.add("begun");
+                    go.notified().await;
+                    notes.add(format!("cancelled: {}", ctx.is_cancelled()));
+                    Ok(input)
+                }
+            })
+            .build()
+    };
+    let damaged = ProviderError::permanent("renew_work_item_lock", "the page is damaged");
+    store.layer().fail("renew_work_item_lock", 4, damaged);
+    let options = RuntimeOptions {
+        worker_lock_timeout: Duration::from_millis(900),
+        ..quick()
+    };
+    let world = World::on(store.clone(), registry, works(), options).await;
+    world.begin("i", "works", "done").await;
+    until("it was refused and then renewed", async || {
+        store.layer().calls("renew_work_item_lock") > 5
+    })
+    .await;
+    go.notify_one();
+    assert_eq!(output(&world.outcome("i").await), "done");
+    assert_eq!(notes.all(), ["begun", "cancelled: false"]);
+    world.stop().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,6 +16,7 @@ mod samples;
 mod support;
 
 mod announced;
+mod applying;
 mod async_runtimes;
 mod audit;
 mod bad_input;
@@ -34,6 +35,7 @@ mod detached;
 mod endless;
 mod error_codes;
 mod events;
+mod explained;
 mod labels;
 mod late_answers;
 mod leases;

@@ -286,9 +286,10 @@ async fn what_no_start_could_carry_is_refused_by_the_client() {
     for spoil in unfit {
         let mut extras = duroxide::StartExtras::default();
         spoil(&mut extras);
-        let labels = duroxide::Labels::new();
-        let started = client.start_orchestration_with("i", "o", None, "", labels, extras);
-        let refused = started.await;
+        let start = duroxide::client::NewStart::new("i", "o", "");
+        let refused = client
+            .start_orchestration_with(duroxide::client::NewStart { extras, ..start })
+            .await;
         assert!(
             matches!(refused, Err(duroxide::ClientError::InvalidInput { .. })),
             "{refused:?}"

@@ -7,8 +7,8 @@ use duroxide::{OrchestrationContext, OrchestrationStatus};
 
 use crate::support::{PATIENCE, World, activities, failure, orchestrations, output};
 
-#[tokio::test]
-async fn key_values_are_read_by_the_code_by_clients_and_by_other_instances() {
+/// The instance `w` has set and cleared key-values and waits for `go`, upon which it clears all and sets one.
+async fn world_with_values() -> World {
     let world = World::start(
         activities().build(),
         orchestrations()
@@ -18,12 +18,12 @@ async fn key_values_are_read_by_the_code_by_clients_and_by_other_instances() {
                 ctx.set_kv_value("gone", "x");
                 ctx.clear_kv_value("gone");
                 let list: Vec<u32> = ctx.get_kv_value_typed("typed")?.unwrap();
-                assert_eq!(ctx.get_kv_all_keys(), ["plain", "typed"]);
-                assert_eq!(ctx.get_kv_length(), 2);
+                let keys = ctx.get_kv_all_keys();
+                let length = ctx.get_kv_length();
                 ctx.schedule_wait("go").await;
                 ctx.clear_all_kv_values();
                 ctx.set_kv_value("last", "1");
-                Ok(format!("{list:?}"))
+                Ok(format!("{list:?} {keys:?} {length}"))
             })
             .register("reader", |ctx: OrchestrationContext, _| async move {
                 let plain = ctx.get_kv_value_from_instance("w", "plain").await?;
@@ -36,31 +36,48 @@ async fn key_values_are_read_by_the_code_by_clients_and_by_other_instances() {
     )
     .await;
     world.begin("w", "writer", "").await;
-    let plain = world
-        .client
-        .wait_for_kv_value("w", "plain", PATIENCE)
-        .await
-        .unwrap();
-    assert_eq!(plain, "text");
-    let typed: Vec<u32> = world
-        .client
+    let plain = world.client.wait_for_kv_value("w", "plain", PATIENCE);
+    assert_eq!(plain.await.unwrap(), "text");
+    world
+}
+
+#[tokio::test]
+async fn code_reads_the_key_values_that_it_has_set() {
+    let world = world_with_values().await;
+    world.raise("w", "go", "").await;
+    let read = world.outcome("w").await;
+    assert_eq!(output(&read), "[1, 2] [\"plain\", \"typed\"] 2");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn clients_read_the_key_values_of_an_instance() {
+    let world = world_with_values().await;
+    let client = &world.client;
+    let typed: Vec<u32> = client
         .wait_for_kv_value_typed("w", "typed", PATIENCE)
         .await
         .unwrap();
     assert_eq!(typed, [1, 2]);
-    assert!(
-        world
-            .client
-            .get_kv_value_typed::<u32>("w", "plain")
-            .await
-            .is_err()
-    );
-    assert_eq!(world.client.get_kv_value("w", "gone").await.unwrap(), None);
+    let wrong = client.get_kv_value_typed::<u32>("w", "plain").await;
+    assert!(wrong.is_err(), "{wrong:?}");
+    assert_eq!(client.get_kv_value("w", "gone").await.unwrap(), None);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn instances_read_the_key_values_of_another_one() {
+    let world = world_with_values().await;
     let read = world.run("r", "reader", "").await;
     assert_eq!(output(&read), "Some(\"text\") Some([1, 2]) None");
+    world.stop().await;
+}
 
+#[tokio::test]
+async fn what_was_set_after_all_was_cleared_is_left_when_an_instance_has_ended() {
+    let world = world_with_values().await;
     world.raise("w", "go", "").await;
-    assert_eq!(output(&world.outcome("w").await), "[1, 2]");
+    world.outcome("w").await;
     let left = HashMap::from([("last".to_owned(), "1".to_owned())]);
     assert_eq!(world.client.get_kv_all_values("w").await.unwrap(), left);
     world.stop().await;

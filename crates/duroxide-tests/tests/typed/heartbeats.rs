@@ -217,3 +217,58 @@ async fn a_unit_test_of_an_activity_may_speak() {
     ctx.heartbeat("half");
     assert_eq!(ctx.last_heartbeat::<String>().await.unwrap(), None);
 }
+
+/// What the late listener of the test below heard.
+static HEARD: std::sync::Mutex<Vec<Result<Option<u64>, String>>> =
+    std::sync::Mutex::new(Vec::new());
+
+/// Talks, or asks after three seconds what was said last.
+#[duroxide::activity]
+async fn talks_or_listens_late(ctx: ActivityContext, talks: bool) -> Result<(), String> {
+    if talks {
+        ctx.heartbeat(&7_u64);
+        tokio::time::sleep(60 * SECOND).await;
+    } else {
+        tokio::time::sleep(3 * SECOND).await;
+        let heard = ctx.last_heartbeat::<u64>().await;
+        let heard = heard.map_err(|error| error.to_string());
+        HEARD.lock().unwrap().push(heard);
+    }
+    Ok(())
+}
+
+#[duroxide::orchestration]
+async fn talking_or_listening(
+    ctx: OrchestrationContext,
+    talks: bool,
+) -> Result<(), ActivityError<String>> {
+    ctx.call(talks_or_listens_late, talks).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_activity_of_a_deleted_instance_hears_nothing_of_the_next_one_of_its_id() {
+    let code = Handlers::new()
+        .register(talks_or_listens_late)
+        .register(talking_or_listening);
+    let app = Duroxide::on(store()).handlers(code).start().await.unwrap();
+    let client = app.client();
+    let start = |talks| client.start(talking_or_listening, talks).id("once");
+    start(false).await.unwrap();
+    tokio::time::sleep(SECOND / 2).await;
+    client.delete_instance("once", true).await.unwrap();
+    start(true).await.unwrap();
+    tokio::time::sleep(5 * SECOND).await;
+    let call = ScheduledActivityIdentifier {
+        instance: "once".into(),
+        execution_id: 1,
+        activity_id: 2,
+    };
+    let said = client.last_heartbeat::<u64>(&call).await.unwrap();
+    assert_eq!(said, Some(7), "the later one has said something by then");
+    let heard = HEARD.lock().unwrap().clone();
+    assert!(
+        matches!(&heard[..], [Err(error)] if error.contains("lease")),
+        "{heard:?}"
+    );
+    app.shutdown().await;
+}

@@ -1,6 +1,7 @@
 //! The typed interface, in virtual time.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod account;
 mod asking_twice;
 mod calls;
 mod changing;
@@ -18,6 +19,7 @@ mod reply_floods;
 mod requests;
 mod scopes;
 mod starting;
+mod stored_leases;
 mod turn_times;
 mod values;
 mod views;

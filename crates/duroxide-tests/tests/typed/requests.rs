@@ -6,30 +6,9 @@ use duroxide::REPLIES_MAX;
 use duroxide::prelude::*;
 use duroxide::testing::Harness;
 
-const SECOND: Duration = Duration::from_secs(1);
+use crate::account::account;
 
-/// Lives until its balance is zero; continues as new after every second request.
-#[duroxide::orchestration]
-async fn account(ctx: OrchestrationContext, cents: u64) -> Result<u64, String> {
-    let mut cents = cents;
-    let mut withdrawals = ctx.requests::<u64, u64>("withdraw");
-    for _ in 0..2 {
-        ctx.publish(&cents);
-        let request = withdrawals.next().await;
-        match cents.checked_sub(*request.value()) {
-            Some(left) => {
-                cents = left;
-                ctx.reply(request, &left);
-            }
-            None => ctx.refuse(request, format!("only {cents} left")),
-        }
-        if cents == 0 {
-            ctx.publish(&cents);
-            return Ok(ctx.execution_id());
-        }
-    }
-    ctx.continue_with(account, cents).await
-}
+const SECOND: Duration = Duration::from_secs(1);
 
 /// Answers a request that an earlier execution took.
 #[duroxide::orchestration]
@@ -95,47 +74,54 @@ async fn withdraw(client: &Client, cents: u64, id: &str) -> Result<u64, AskError
     client.ask("a", "withdraw", &cents).id(id).await
 }
 
+/// Starts an account with 100 cents. 30 are withdrawn by request `one`, and 20 by `two`, the last of its execution.
+async fn start_and_withdraw(client: &Client) {
+    client.start(account, 100).id("a").await.unwrap();
+    assert_eq!(withdraw(client, 30, "one").await.unwrap(), 70);
+    assert_eq!(withdraw(client, 20, "two").await.unwrap(), 50);
+}
+
 #[tokio::test(start_paused = true)]
-async fn each_request_has_one_reply() {
+async fn a_request_that_is_asked_again_has_its_first_reply_also_in_a_later_execution() {
     let harness = harness().await;
     let client = harness.client();
     let handle = client.start(account, 100).id("a").await.unwrap();
     assert_eq!(withdraw(&client, 30, "one").await.unwrap(), 70);
     assert_eq!(handle.view::<u64>().await.unwrap(), Some(70));
-    // A client that restarted asks again, also in a later execution.
-    assert_eq!(withdraw(&client, 30, "one").await.unwrap(), 70);
-    assert!(
-        withdraw(&client, 300, "two")
-            .await
-            .is_err_and(|e| refused("only 70 left")(&e))
-    );
-    assert_eq!(withdraw(&client, 20, "three").await.unwrap(), 50);
-    assert_eq!(
-        withdraw(&client, 30, "one").await.unwrap(),
-        70,
-        "kept over continue-as-new"
-    );
+    assert_eq!(withdraw(&client, 30, "one").await.unwrap(), 70, "at once");
+    assert_eq!(withdraw(&client, 20, "two").await.unwrap(), 50);
+    assert_eq!(withdraw(&client, 5, "three").await.unwrap(), 45);
+    assert_eq!(withdraw(&client, 30, "one").await.unwrap(), 70, "later");
+    harness.assert_deterministic("a").await;
+    harness.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_may_be_refused_by_the_code_or_because_it_does_not_decode() {
+    let harness = harness().await;
+    let client = harness.client();
+    start_and_withdraw(&client).await;
+    let too_much = withdraw(&client, 300, "three").await;
+    assert!(too_much.is_err_and(|e| refused("only 50 left")(&e)));
     let wrong: Result<u64, _> = client.ask("a", "withdraw", "much").await;
     assert!(wrong.is_err_and(|e| refused("does not decode")(&e)));
+    harness.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn replies_and_the_view_outlive_the_instance_which_takes_no_more_requests() {
+    let harness = harness().await;
+    let client = harness.client();
+    start_and_withdraw(&client).await;
+    let handle = client.handle(account, "a");
     assert_eq!(handle.ask::<_, u64>("withdraw", &50_u64).await.unwrap(), 0);
-    assert_eq!(handle.result().await.unwrap(), 2);
-    assert_eq!(
-        client.view::<u64>("a").await.unwrap(),
-        Some(0),
-        "also after the end"
-    );
-    assert_eq!(
-        withdraw(&client, 20, "three").await.unwrap(),
-        50,
-        "also after the end"
-    );
+    assert_eq!(handle.result().await.unwrap(), 2, "its second execution");
+    assert_eq!(client.view::<u64>("a").await.unwrap(), Some(0));
+    assert_eq!(withdraw(&client, 20, "two").await.unwrap(), 50);
     let late = withdraw(&client, 1, "late").await.unwrap_err();
     assert!(matches!(late, AskError::Ended), "{late}");
-    assert!(
-        client.get_kv_all_values("a").await.unwrap().is_empty(),
-        "replies are not the author's"
-    );
-    harness.assert_deterministic("a").await;
+    let values = client.get_kv_all_values("a").await.unwrap();
+    assert!(values.is_empty(), "replies are not the author's");
     harness.stop().await;
 }
 

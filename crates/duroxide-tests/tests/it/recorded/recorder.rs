@@ -6,11 +6,12 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
+use duroxide::client::NewStart;
 use duroxide::providers::memory::{MemoryProvider, TokioClock};
 use duroxide::providers::{Provider, ProviderError, TagFilter, WorkItem};
 use duroxide::runtime::UnregisteredBackoffConfig;
 use duroxide::runtime::observability::{Layer, Layered};
-use duroxide::{Client, Event, Labels, OrchestrationRef, Runtime, RuntimeOptions, StartExtras};
+use duroxide::{Client, Event, OrchestrationRef, Runtime, RuntimeOptions, StartExtras};
 use duroxide_core::clock::ClockRef;
 use duroxide_core::rewind::RewindMessage;
 
@@ -84,10 +85,12 @@ async fn begin(client: &Client, case: &Case) {
     if let Some(request) = case.request {
         let version = case.version.map(str::to_owned);
         let extras = StartExtras::default().with_request(request).unwrap();
-        let (name, labels) = (case.name, Labels::new());
-        let started =
-            client.start_orchestration_with(name, name, version, case.input, labels, extras);
-        return started.await.unwrap();
+        let start = NewStart {
+            version,
+            extras,
+            ..NewStart::new(case.name, case.name, case.input)
+        };
+        return client.start_orchestration_with(start).await.unwrap();
     }
     let handler = OrchestrationRef::<String, String>::new(case.name);
     let start = client.start(handler, case.input).id(case.name);

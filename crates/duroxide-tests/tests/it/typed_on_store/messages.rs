@@ -2,6 +2,7 @@
 
 use duroxide::prelude::*;
 
+use super::account::account;
 use super::{SOON, world};
 
 /// Takes two messages per execution.
@@ -60,29 +61,6 @@ async fn messages_are_taken_once_in_order_and_refused_after_the_end() {
         "{nobody:?}"
     );
     world.stop().await;
-}
-
-/// Continues as new after every second request.
-#[duroxide::orchestration]
-async fn account(ctx: OrchestrationContext, cents: u64) -> Result<u64, String> {
-    let mut cents = cents;
-    let mut withdrawals = ctx.requests::<u64, u64>("withdraw");
-    for _ in 0..2 {
-        ctx.publish(&cents);
-        let request = withdrawals.next().await;
-        match cents.checked_sub(*request.value()) {
-            Some(left) => {
-                cents = left;
-                ctx.reply(request, &left);
-            }
-            None => ctx.refuse(request, "not so much is left"),
-        }
-        if cents == 0 {
-            ctx.publish(&cents);
-            return Ok(ctx.execution_id());
-        }
-    }
-    ctx.continue_with(account, cents).await
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 //! The typed interface on a store that keeps what it is given: SQLite, or the server that the environment names. Real
 //! time; what needs hours is in `tests/typed`.
 
+#[path = "../../typed/account.rs"]
+mod account;
 mod calls;
 mod children;
 mod messages;
