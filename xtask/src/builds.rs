@@ -4,16 +4,23 @@ use std::process::Command;
 
 use crate::files::{root, text};
 use crate::manifest;
+use crate::package::{self, Package};
 use crate::run::{cargo, cargo_knows, program};
 
-/// Each feature of the facade compiles without the others.
+/// Each feature of each published crate compiles without the others, and each of these crates without any.
 pub(crate) fn each_feature_alone() -> Result<(), String> {
-    let facade = text(&root()?.join("crates/duroxide/Cargo.toml"))?;
-    for feature in manifest::keys(&facade, "features") {
-        if feature != "default" {
-            let alone = ["--no-default-features", "--features", &feature];
-            let check = ["check", "--quiet", "--profile", "test"];
-            cargo(&[&check[..], &["--package", "duroxide"], &alone[..]].concat())?;
+    for Package { name, manifest } in package::published(&root()?)? {
+        let features = manifest::keys(&manifest, "features");
+        if features.is_empty() {
+            continue;
+        }
+        let check = ["check", "--quiet", "--profile", "test"];
+        let bare = ["--package", &name, "--no-default-features"];
+        let bare = [&check[..], &bare[..]].concat();
+        println!("   {name}: {}", features.join(", "));
+        cargo(&bare)?;
+        for feature in features.iter().filter(|feature| *feature != "default") {
+            cargo(&[&bare[..], &["--features", feature]].concat())?;
         }
     }
     Ok(())

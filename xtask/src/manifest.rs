@@ -13,9 +13,24 @@ fn section<'a>(text: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
 }
 
 /// `[section]` or `[[section]]`; a line of a list may begin with a bracket too, but none ends with one and has no comma
-/// or quote.
+/// or quote, unless it names a platform.
 fn is_head(line: &str) -> bool {
-    line.starts_with('[') && line.ends_with(']') && !line.contains(['"', ',', '='])
+    let is_plain = !line.contains(['"', ',', '=']);
+    line.starts_with('[') && line.ends_with(']') && (is_plain || line.starts_with("[target."))
+}
+
+/// The names of the dependencies of a kind (`dependencies`, `dev-dependencies`), on any platform.
+pub(crate) fn dependencies(text: &str, kind: &str) -> Vec<String> {
+    let heads = text.lines().map(str::trim).filter(|line| is_head(line));
+    let names = heads.map(|head| head.trim_matches(['[', ']']));
+    let of_kind = names.filter(|name| {
+        let platform = name.strip_prefix("target.");
+        let rest = platform.and_then(|rest| rest.strip_suffix(kind));
+        *name == kind || rest.is_some_and(|rest| rest.ends_with('.'))
+    });
+    let keys = of_kind.flat_map(|name| keys(text, name));
+    keys.map(|key| key.split('.').next().unwrap_or_default().to_owned())
+        .collect()
 }
 
 /// The keys of a section, in order.
@@ -62,6 +77,13 @@ mod tests {
         assert_eq!(words(TEXT, "b.c", "y"), ["three"]);
         assert_eq!(words(TEXT, "d", "x"), Vec::<String>::new());
         assert_eq!(words(TEXT, "d", "missing"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn dependencies_of_a_platform_are_dependencies_and_those_of_tests_are_not() {
+        let text = "[dependencies]\na.workspace = true\n[target.'cfg(target_os = \"x\")'.dependencies]\nb = { version = \"1\" }\n[dev-dependencies]\nc = \"1\"\n";
+        assert_eq!(dependencies(text, "dependencies"), ["a", "b"]);
+        assert_eq!(dependencies(text, "dev-dependencies"), ["c"]);
     }
 
     #[test]

@@ -16,26 +16,50 @@ const METADATA: [&str; 5] = [
 ];
 const LICENCES: [&str; 2] = ["LICENSE-MIT", "LICENSE-APACHE"];
 
+/// A crate of this repository.
+pub(crate) struct Package {
+    pub(crate) name: String,
+    /// The text of its `Cargo.toml`.
+    pub(crate) manifest: String,
+}
+
+impl Package {
+    fn is_published(&self) -> bool {
+        let keys = keys(&self.manifest, "package");
+        !keys.iter().any(|key| key == "publish")
+    }
+}
+
+/// The packages in the folders of a folder.
+pub(crate) fn packages(root: &Path, parent: &str) -> Result<Vec<Package>, String> {
+    let package = |folder: &Path| {
+        let manifest = text(&folder.join("Cargo.toml"))?;
+        let name = words(&manifest, "package", "name").pop();
+        let name = name.ok_or_else(|| format!("{} has no name", folder.display()))?;
+        Ok(Package { name, manifest })
+    };
+    let folders = folders(root, parent)?;
+    folders.iter().map(|folder| package(folder)).collect()
+}
+
+/// The crates that may be published.
+pub(crate) fn published(root: &Path) -> Result<Vec<Package>, String> {
+    let mut all = packages(root, "crates")?;
+    all.retain(Package::is_published);
+    Ok(all)
+}
+
 /// Every crate that may be published packs, with its licences and metadata, and needs no file outside its folder.
 pub(crate) fn check() -> Result<(), String> {
     let root = root()?;
-    let mut published = Vec::new();
-    for folder in folders(&root, "crates")? {
-        let manifest = text(&folder.join("Cargo.toml"))?;
-        if keys(&manifest, "package")
-            .iter()
-            .any(|key| key == "publish")
-        {
-            continue;
-        }
-        let name = words(&manifest, "package", "name").pop();
-        let name = name.ok_or_else(|| format!("{} has no name", folder.display()))?;
+    let mut chosen = Vec::new();
+    for Package { name, manifest } in published(&root)? {
         metadata(&name, &manifest)?;
         contents(&name)?;
         inclusions(&root, &name)?;
-        published.extend(["--package".to_owned(), name]);
+        chosen.extend(["--package".to_owned(), name]);
     }
-    let names: Vec<&str> = published.iter().map(String::as_str).collect();
+    let names: Vec<&str> = chosen.iter().map(String::as_str).collect();
     cargo(
         &[
             &["package", "--no-verify", "--allow-dirty", "--quiet"],

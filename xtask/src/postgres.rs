@@ -31,9 +31,27 @@ impl Drop for Folder {
     }
 }
 
+/// What a server may cost its caller.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Writes {
+    /// Every commit waits for the disk, as on a machine that counts: what a benchmark measures.
+    Durable,
+    /// Nothing waits for the disk. A server that is killed loses nothing by it, and the tests do not cut the power.
+    Fast,
+}
+
+impl Writes {
+    fn settings(self) -> &'static [&'static str] {
+        match self {
+            Self::Durable => &[],
+            Self::Fast => &["-c", "fsync=off", "-c", "full_page_writes=off"],
+        }
+    }
+}
+
 impl Server {
     /// Makes a cluster and starts it.
-    pub(crate) fn start() -> Result<Self, String> {
+    pub(crate) fn start(writes: Writes) -> Result<Self, String> {
         let programs = programs()?;
         let path = std::env::temp_dir().join(format!("duroxide-postgres-{}", std::process::id()));
         std::fs::create_dir_all(&path).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -65,6 +83,7 @@ impl Server {
                 "-c",
                 "max_connections=200",
             ])
+            .args(writes.settings())
             .args(["-c", &format!("port={port}"), "-c"])
             .arg(format!("unix_socket_directories={}", folder.display()))
             .stdin(Stdio::null())
@@ -122,7 +141,7 @@ impl Drop for Server {
 
 /// `cargo xtask postgres`: a server for a developer, until interrupted.
 pub(crate) fn serve() -> Result<(), String> {
-    let mut server = Server::start()?;
+    let mut server = Server::start(Writes::Durable)?;
     println!("{}", server.url());
     println!();
     println!("export {SERVER_URL}='{}'", server.url());
