@@ -160,6 +160,22 @@ async fn an_activity_cancelled_while_it_waits_for_its_session_is_never_begun() {
     world.stop().await;
 }
 
+/// Work that goes on until it is notified, and then notes whether it has been cancelled.
+fn ends_when_notified(notes: &Notes, go: &Arc<Notify>) -> ActivityRegistry {
+    let (notes, go) = (notes.clone(), Arc::clone(go));
+    activities()
+        .register("work", move |ctx: ActivityContext, input: String| {
+            let (notes, go) = (notes.clone(), Arc::clone(&go));
+            async move {
+                notes.add("begun");
+                go.notified().await;
+                notes.add(format!("cancelled: {}", ctx.is_cancelled()));
+                Ok(input)
+            }
+        })
+        .build()
+}
+
 #[tokio::test]
 async fn an_outage_of_renewals_longer_than_the_lease_cancels_nothing_by_itself() {
     let (store, notes, go) = (
@@ -167,33 +183,13 @@ async fn an_outage_of_renewals_longer_than_the_lease_cancels_nothing_by_itself()
         Notes::default(),
         Arc::new(Notify::new()),
     );
-    let registry = {
-        let (notes, go) = (notes.clone(), Arc::clone(&go));
-        activities()
-            .register("work", move |ctx: ActivityContext, input: String| {
-                let (notes, go) = (notes.clone(), Arc::clone(&go));
-                async move {
-                    notes.add("begun");
-                    go.notified().await;
-                    notes.add(format!("cancelled: {}", ctx.is_cancelled()));
-                    Ok(input)
-                }
-            })
-            .build()
-    };
+    let registry = ends_when_notified(&notes, &go);
     let options = RuntimeOptions {
         worker_lock_timeout: Duration::from_millis(300),
         ..quick()
     };
-    for operation in ["renew_work_item_lock", "lost_work_items", "claim_work"] {
-        store.layer().unavailable(
-            operation,
-            if operation == "claim_work" {
-                0
-            } else {
-                usize::MAX
-            },
-        );
+    for operation in ["renew_work_item_lock", "lost_work_items"] {
+        store.layer().unavailable(operation, usize::MAX);
     }
     let world = World::on(store.clone(), registry, works(), options).await;
     world.begin("i", "works", "x").await;
@@ -214,20 +210,7 @@ async fn an_outage_of_renewals_longer_than_the_lease_cancels_nothing_by_itself()
 async fn a_renewal_that_is_refused_without_a_word_of_the_lease_cancels_nothing() {
     let (store, notes) = (faulty::over(in_memory().await), Notes::default());
     let go = Arc::new(Notify::new());
-    let registry = {
-        let (notes, go) = (notes.clone(), Arc::clone(&go));
-        activities()
-            .register("work", move |ctx: ActivityContext, input: String| {
-                let (notes, go) = (notes.clone(), Arc::clone(&go));
-                async move {
-                    notes.add("begun");
-                    go.notified().await;
-                    notes.add(format!("cancelled: {}", ctx.is_cancelled()));
-                    Ok(input)
-                }
-            })
-            .build()
-    };
+    let registry = ends_when_notified(&notes, &go);
     let damaged = ProviderError::permanent("renew_work_item_lock", "the page is damaged");
     store.layer().fail("renew_work_item_lock", 4, damaged);
     let options = RuntimeOptions {

@@ -94,7 +94,8 @@ pub struct InstanceSort {
     pub order: SortOrder,
 }
 
-/// Which time decides the order.
+/// Which time decides the order. Every store must answer each of these, so a match names them all: another one is a
+/// breaking change for providers, and is meant to be seen by their authors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SortKey {
     /// When the instance was created. It never changes: paging meets each instance that exists throughout exactly once.
@@ -114,7 +115,7 @@ pub enum SortOrder {
     OldestFirst,
 }
 
-/// What instances are counted by.
+/// What instances are counted by. Closed like [`SortKey`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CountBy {
     /// All together.

@@ -7,22 +7,7 @@ use std::time::Duration;
 use futures::future::join_all;
 
 use crate::ProviderFactory;
-use crate::fixture::{Bench, Commit, Turn, contended};
-
-async fn claim_together<F: ProviderFactory + ?Sized>(
-    bench: &Bench<'_, F>,
-    claimers: usize,
-) -> Vec<Turn> {
-    let claims = (0..claimers).map(|_| {
-        let (store, lock) = (Arc::clone(&bench.store), bench.lock);
-        tokio::spawn(async move { contended(&*store, lock).await })
-    });
-    let answers = join_all(claims).await;
-    answers
-        .into_iter()
-        .filter_map(|answer| answer.expect("a claimer does not panic"))
-        .collect()
-}
+use crate::fixture::{Bench, Commit, Turn, claim_together, contended};
 
 fn distinct(turns: &[Turn]) -> usize {
     let ids: HashSet<&str> = turns.iter().map(|t| t.item.instance.as_str()).collect();

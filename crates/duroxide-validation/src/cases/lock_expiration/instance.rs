@@ -1,11 +1,7 @@
 //! Leases of instances.
 
-use std::sync::Arc;
-
-use futures::future::join_all;
-
 use crate::ProviderFactory;
-use crate::fixture::{Bench, Commit, contended, items, kinds};
+use crate::fixture::{Bench, Commit, claim_together, items, kinds};
 
 /// After its end a lease is taken over with a new token, and the old token commits no more.
 pub async fn test_lock_expires_after_timeout<F: ProviderFactory + ?Sized>(factory: &F) {
@@ -59,18 +55,11 @@ pub async fn test_concurrent_lock_attempts_respect_expiration<F: ProviderFactory
     bench.start("waited").await;
     bench.turn_of("waited").await;
 
-    let round = || async {
-        let claims = (0..5).map(|_| {
-            let (store, lock) = (Arc::clone(&bench.store), bench.lock);
-            tokio::spawn(async move { contended(&*store, lock).await })
-        });
-        let answers = join_all(claims).await;
-        let won = answers.into_iter().flatten().flatten();
-        won.count()
-    };
-    assert_eq!(round().await, 0, "during the lease");
+    let won = claim_together(&bench, 5).await.len();
+    assert_eq!(won, 0, "during the lease");
     bench.outlive(bench.lock).await;
-    assert_eq!(round().await, 1, "after its end");
+    let won = claim_together(&bench, 5).await.len();
+    assert_eq!(won, 1, "after its end");
 }
 
 /// A lease that is over cannot be renewed.
