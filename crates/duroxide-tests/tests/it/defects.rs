@@ -72,7 +72,7 @@ fn every_defect_of_the_published_crate_is_kept_out_by_a_test_that_exists() {
 }
 
 #[test]
-fn every_defect_that_a_review_found_is_kept_out_by_a_test_that_exists() {
+fn every_defect_that_was_cured_is_kept_out_by_a_test_that_exists() {
     name_tests_that_exist(&rows_with_tests("docs/defects.md"), 80);
 }
 
