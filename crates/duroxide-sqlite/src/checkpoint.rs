@@ -16,7 +16,7 @@ use rusqlite::Connection;
 
 use crate::connection::busy;
 use crate::connection::database::Database;
-use crate::connection::driver::Checkpoints;
+use crate::connection::linked_sqlite::Checkpoints;
 use crate::connection::log_policy::LogPolicy;
 use crate::error::Result;
 use crate::kill;

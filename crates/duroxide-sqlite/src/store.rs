@@ -15,8 +15,8 @@ use tokio::time::{Instant, timeout_at};
 use crate::checkpoint::{Emptied, Failures};
 use crate::claims::{self, Deadline, GiveBack};
 use crate::connection::database;
-use crate::connection::driver;
 use crate::connection::exclusive::FileUse;
+use crate::connection::linked_sqlite;
 use crate::connection::log_policy::LogPolicy;
 use crate::connection::url::{self, Access, Place};
 use crate::connection::{Database, LastShutdown};
@@ -98,7 +98,7 @@ impl Store {
                 Self::start(source, None, LastShutdown::Clean, options)
             }
             Place::File { path, access } => {
-                let by = driver::checkpoints(options.tuning.writer_checkpoints_alone);
+                let by = linked_sqlite::checkpoints(options.tuning.writer_checkpoints_alone);
                 let database = Database {
                     path: database::located(&path),
                     access,

@@ -36,16 +36,16 @@ impl Watches {
     /// Registers a watch of one instance.
     pub(crate) fn watch(self: &Arc<Self>, instance: &str) -> Watch {
         let mut instances = self.instances();
-        let news = match instances.get(instance) {
+        let feed = match instances.get(instance) {
             Some(sender) => sender.subscribe(),
             None => {
-                let (sender, news) = watch::channel(InstanceFeed::default());
+                let (sender, feed) = watch::channel(InstanceFeed::default());
                 instances.insert(instance.to_owned(), sender);
-                news
+                feed
             }
         };
         drop(instances);
-        let seen = news.borrow().seen();
+        let seen = feed.borrow().seen();
         self.count.fetch_add(1, Ordering::AcqRel);
         // Read after the registration: the watch is notified of an end between the two.
         let is_running = self.running().contains(instance);
@@ -53,7 +53,7 @@ impl Watches {
             is_running,
             instance: instance.to_owned(),
             watches: Arc::clone(self),
-            news: Some(news),
+            feed: Some(feed),
             seen,
         }
     }
@@ -130,7 +130,7 @@ pub(crate) struct Watch {
     instance: String,
     watches: Arc<Watches>,
     /// `None` only while it is being dropped.
-    news: Option<watch::Receiver<InstanceFeed>>,
+    feed: Option<watch::Receiver<InstanceFeed>>,
     /// How far the watcher knows the feed.
     seen: u64,
     is_running: bool,
@@ -139,8 +139,8 @@ pub(crate) struct Watch {
 #[async_trait]
 impl InstanceWatch for Watch {
     async fn changed(&mut self) {
-        if let Some(news) = &mut self.news
-            && news.changed().await.is_err()
+        if let Some(feed) = &mut self.feed
+            && feed.changed().await.is_err()
         {
             // The registry entry lives as long as a receiver does, so this cannot be reached; a spurious notice is
             // within the contract in any case.
@@ -154,7 +154,7 @@ impl InstanceWatch for Watch {
     async fn ended(&mut self) -> Option<InstanceOutcome> {
         loop {
             self.changed().await;
-            let feed = self.news.as_mut()?.borrow_and_update();
+            let feed = self.feed.as_mut()?.borrow_and_update();
             if let ControlFlow::Break(end) = feed.end_since(&mut self.seen) {
                 return end;
             }
@@ -165,7 +165,7 @@ impl InstanceWatch for Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         let mut instances = self.watches.instances();
-        self.news = None;
+        self.feed = None;
         if let Some(sender) = instances.get(&self.instance)
             && sender.receiver_count() == 0
         {

@@ -285,33 +285,33 @@ mod tests {
     }
 
     #[test]
-    fn only_the_first_message_after_a_rest_is_the_only_one() {
-        let recent = WriterMemory::default();
-        recent.insert("a", entry());
+    fn only_the_first_message_of_an_idle_instance_is_the_only_one() {
+        let memory = WriterMemory::default();
+        memory.insert("a", entry());
         let enqueued = |is_only_one| Enqueued {
             lane: "lane".to_owned(),
             is_only_one,
             head_at: None,
         };
-        assert_eq!(recent.message_enqueued("a"), Some(enqueued(true)));
-        assert_eq!(recent.message_enqueued("a"), Some(enqueued(false)));
-        assert_eq!(recent.message_enqueued("b"), None);
+        assert_eq!(memory.message_enqueued("a"), Some(enqueued(true)));
+        assert_eq!(memory.message_enqueued("a"), Some(enqueued(false)));
+        assert_eq!(memory.message_enqueued("b"), None);
     }
 
     #[test]
     fn a_message_that_comes_after_a_claim_is_left_when_the_claim_is_committed() {
-        let recent = WriterMemory::default();
-        recent.claimed("a", true);
-        assert!(recent.claim_took_all("a"));
-        assert!(!recent.claim_took_all("a"), "once for each claim");
-        recent.claimed("a", true);
-        recent.message_enqueued("a");
-        assert!(!recent.claim_took_all("a"));
-        recent.claimed("a", true);
-        recent.claimed("a", false);
-        assert!(!recent.claim_took_all("a"));
-        recent.claimed("a", true);
-        recent.forget_all();
-        assert!(!recent.claim_took_all("a"));
+        let memory = WriterMemory::default();
+        memory.claimed("a", true);
+        assert!(memory.claim_took_all("a"));
+        assert!(!memory.claim_took_all("a"), "once for each claim");
+        memory.claimed("a", true);
+        memory.message_enqueued("a");
+        assert!(!memory.claim_took_all("a"));
+        memory.claimed("a", true);
+        memory.claimed("a", false);
+        assert!(!memory.claim_took_all("a"));
+        memory.claimed("a", true);
+        memory.forget_all();
+        assert!(!memory.claim_took_all("a"));
     }
 }

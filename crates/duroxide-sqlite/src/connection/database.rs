@@ -322,7 +322,7 @@ fn identity_of(_: &fs::Metadata) -> Result<FileIdentity> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connection::driver::Checkpoints;
+    use crate::connection::linked_sqlite::Checkpoints;
 
     #[test]
     fn a_log_left_behind_is_an_unclean_shutdown_even_if_it_is_empty() {

@@ -8,7 +8,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::connection::driver::{self, Checkpoints};
+use crate::connection::linked_sqlite::{self, Checkpoints};
 use crate::error::{Result, SqliteError};
 use crate::options::OtherPrograms;
 
@@ -39,7 +39,7 @@ impl FileUse {
     /// Locks the file for work on it as a whole, which checkpoints.
     pub(crate) fn for_files(path: &Path, others: OtherPrograms) -> Result<Self> {
         match others {
-            OtherPrograms::Disturb => Self::acquire(path, driver::checkpoints(false)),
+            OtherPrograms::Disturb => Self::acquire(path, linked_sqlite::checkpoints(false)),
             OtherPrograms::Refuse => {
                 let alone = locked(path, Share::WithNone)?;
                 alone.ok_or_else(|| SqliteError::Held {

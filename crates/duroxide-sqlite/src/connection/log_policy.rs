@@ -3,7 +3,7 @@
 
 use rusqlite::Connection;
 
-use super::driver::Checkpoints;
+use super::linked_sqlite::Checkpoints;
 use crate::error::Result;
 
 /// 4,000 pages are 16 MB: few enough to be replayed quickly after a crash, many enough that a page written by a

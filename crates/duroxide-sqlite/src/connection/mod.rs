@@ -3,8 +3,8 @@
 
 pub(crate) mod busy;
 pub(crate) mod database;
-pub(crate) mod driver;
 pub(crate) mod exclusive;
+pub(crate) mod linked_sqlite;
 pub(crate) mod log_policy;
 pub(crate) mod migrate;
 pub(crate) mod statements;

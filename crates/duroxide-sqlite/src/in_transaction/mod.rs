@@ -15,7 +15,7 @@ use rusqlite::{Connection, Transaction};
 use crate::codec;
 use crate::connection::exclusive::FileUse;
 use crate::connection::statements::Statements;
-use crate::connection::{database, driver, migrate};
+use crate::connection::{database, linked_sqlite, migrate};
 use crate::error::{Result, SqliteError};
 use crate::ops;
 use crate::tables::orchestrator_queue::{Due, NewMessage};
@@ -87,7 +87,7 @@ impl<'t> Within<'t> {
         let locked = tables::take_write_lock(&statements);
         migrate::check_within(conn, &path)?;
         locked?;
-        let file_use = FileUse::acquire(&path, driver::checkpoints(false))?;
+        let file_use = FileUse::acquire(&path, linked_sqlite::checkpoints(false))?;
         closing::check(&Tx::new(&statements, 0))?;
         let latest = Cell::new(tables::latest_time(&statements)?.unwrap_or(0));
         Ok(Self {

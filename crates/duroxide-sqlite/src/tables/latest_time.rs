@@ -1,5 +1,6 @@
-//! The latest time that the tables hold, read from all that keep one, and `store_time`, the table for a time that was
-//! stored for its own sake.
+//! The latest time that the tables hold. In: all tables that keep a time. Out: the latest one, behind which the
+//! clock of the store must not fall. Owns `store_time`, the table for a time that was stored for its own sake; a
+//! statement on it that changes no row takes the write lock.
 
 use crate::connection::statements::Prepared;
 use crate::error::Result;

@@ -80,15 +80,15 @@ impl<'g, 'c> Group<'g, 'c> {
 
     /// Takes into account what other connections have written since the last transaction.
     fn heed_others(&self) -> Result<()> {
-        let recent = self.state.memory;
-        if let OtherConnections::MayHaveWritten(version) = recent.check(self.statements)? {
+        let memory = self.state.memory;
+        if let OtherConnections::MayHaveWritten(version) = memory.check(self.statements)? {
             // A newer build may have migrated the schema meanwhile.
             migrate::check_version(self.statements)?;
             if let Some(latest) = tables::latest_time(self.statements)? {
                 self.clock.raise_to(latest);
             }
             // Not before: a transaction that is refused here must be refused again the next time.
-            recent.seen(version);
+            memory.seen(version);
         }
         Ok(())
     }

@@ -20,16 +20,16 @@ pub(super) fn remember(
     lane: Option<&str>,
     is_idle: bool,
 ) -> Result<()> {
-    let recent = tx.writer().memory;
+    let memory = tx.writer().memory;
     if !commit.events.is_empty() {
         tx.writer().caution.trust(instance);
     }
     if commit.ended.is_some() {
-        recent.forget(instance);
+        memory.forget(instance);
         return Ok(());
     }
     let last_written = commit.events.iter().map(|event| event.event_id).max();
-    let changed = recent.change(instance, commit.execution_id, |entry| {
+    let changed = memory.change(instance, commit.execution_id, |entry| {
         entry.is_running &= commit.keeps_running();
         entry.is_idle = is_idle;
         entry.last_event_id = last_written.max(entry.last_event_id);
@@ -45,7 +45,7 @@ pub(super) fn remember(
     }
     // Messages that were consumed without running any code prove nothing.
     if commit.events.is_empty() {
-        recent.forget(instance);
+        memory.forget(instance);
         return Ok(());
     }
     let handler = match &commit.named {
@@ -74,7 +74,7 @@ pub(super) fn remember(
                 && commit.execution.status.as_deref() == Some(ExecutionStatus::Running.as_str()),
             handler,
         };
-        recent.insert(instance, entry);
+        memory.insert(instance, entry);
     }
     Ok(())
 }

@@ -59,7 +59,8 @@ pub(super) struct Chosen {
     pub(super) hand_out: HandOut,
     /// Whether an instance was passed over that the next claim may take.
     pub(super) leaves_some: bool,
-    left: usize,
+    /// How many instances that would fit are left to the next claim.
+    left_to_next: usize,
 }
 
 /// A message of a paused instance.
@@ -90,11 +91,12 @@ struct Walk {
     source: Source,
     next: VecDeque<Head>,
     last: Head,
-    is_over: bool,
+    /// Whether the source has nothing behind `last`.
+    is_exhausted: bool,
 }
 
 impl Walk {
-    fn over(source: Source, is_over: bool, next: Vec<Head>) -> Self {
+    fn new(source: Source, is_exhausted: bool, next: Vec<Head>) -> Self {
         let beginning = || Head {
             id: i64::MIN,
             instance: String::new(),
@@ -104,20 +106,20 @@ impl Walk {
             source,
             last: next.last().cloned().unwrap_or_else(beginning),
             next: next.into(),
-            is_over,
+            is_exhausted,
         }
     }
 
     /// Since when the next one waits, and its number.
     fn next_since(&mut self, tx: &Tx<'_>, step: usize) -> Result<Option<(i64, i64)>> {
-        if self.next.is_empty() && !self.is_over {
+        if self.next.is_empty() && !self.is_exhausted {
             let found = match &self.source {
                 Source::Lane(lane) => orchestrator_queue::heads(tx, lane, &self.last, step)?,
                 Source::OldCancels { enqueued_by } => {
                     orchestrator_queue::old_cancels(tx, *enqueued_by, &self.last, step)?
                 }
             };
-            self.is_over = found.len() < step;
+            self.is_exhausted = found.len() < step;
             if let Some(last) = found.last() {
                 self.last = last.clone();
             }
@@ -141,7 +143,7 @@ pub(super) fn choose(tx: &WriterTx<'_>, ask: &Ask) -> Result<Chosen> {
     let outlook = stretches.iter().filter_map(outlook).collect();
     let mut walks: Vec<Walk> = stretches
         .into_iter()
-        .map(|it| Walk::over(Source::Lane(it.lane), !it.is_cut, it.heads))
+        .map(|it| Walk::new(Source::Lane(it.lane), !it.is_cut, it.heads))
         .collect();
     walks.extend(old_cancels(tx, ask, step)?);
     let mut seen = HashSet::new();
@@ -154,7 +156,7 @@ pub(super) fn choose(tx: &WriterTx<'_>, ask: &Ask) -> Result<Chosen> {
         outlook,
         hand_out: ask.hand_out,
         leaves_some: false,
-        left: 0,
+        left_to_next: 0,
     };
     for _ in 0..LOOKS_MAX.max(ask.max) {
         let Some((head, source)) = next(tx, &mut walks, step)? else {
@@ -164,7 +166,7 @@ pub(super) fn choose(tx: &WriterTx<'_>, ask: &Ask) -> Result<Chosen> {
             chosen.look_at(tx, ask, &head, source)?;
         }
         // Those that are left are the first of the next claim.
-        if chosen.candidates.len() >= ask.max || chosen.left >= ask.max {
+        if chosen.candidates.len() >= ask.max || chosen.left_to_next >= ask.max {
             return Ok(chosen);
         }
     }
@@ -189,7 +191,7 @@ fn old_cancels(tx: &WriterTx<'_>, ask: &Ask, step: usize) -> Result<Option<Walk>
     if ask.abilities.handlers.is_none() || orchestrator_queue::cancels_from(tx)? > enqueued_by {
         return Ok(None);
     }
-    let mut walk = Walk::over(Source::OldCancels { enqueued_by }, false, Vec::new());
+    let mut walk = Walk::new(Source::OldCancels { enqueued_by }, false, Vec::new());
     if walk.next_since(tx, step)?.is_none() {
         tx.writer().memory.forget_cancels();
     }
@@ -215,6 +217,14 @@ fn next<'w>(tx: &Tx<'_>, walks: &'w mut [Walk], step: usize) -> Result<Option<(H
 }
 
 impl Chosen {
+    /// Whether the claim changes rows of the queue besides those of the instances that it chose.
+    pub(super) fn moves_rows(&self) -> bool {
+        !(self.unknown_instances.is_empty()
+            && self.being_deleted.is_empty()
+            && self.misplaced.is_empty()
+            && self.held_back.is_empty())
+    }
+
     fn look_at(
         &mut self,
         tx: &WriterTx<'_>,
@@ -265,7 +275,7 @@ impl Chosen {
             self.misplaced.push((head.id, right));
         }
         if fits && !self.consider(candidate) {
-            self.left += 1;
+            self.left_to_next += 1;
         }
         Ok(())
     }

@@ -121,42 +121,18 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
         return Ok(ClaimAttempt::nothing());
     }
     closing::check(tx)?;
-    let Chosen {
-        candidates,
-        unknown_instances,
-        being_deleted,
-        misplaced,
-        held_back,
-        outlook,
-        hand_out,
-        mut leaves_some,
-        ..
-    } = choose::choose(tx, ask)?;
+    let chosen = choose::choose(tx, ask)?;
     // Only turns that are handed out early are claimed with messages that are not rows.
-    let only_hands_out = unknown_instances.is_empty()
-        && being_deleted.is_empty()
-        && misplaced.is_empty()
-        && held_back.is_empty();
-    if hand_out == HandOut::AfterCommit || !only_hands_out {
+    if chosen.hand_out == HandOut::AfterCommit || chosen.moves_rows() {
         orchestrator_queue::write_all_unwritten(tx)?;
     }
-    let mut left = AWAITING_START_MAX;
-    for unknown in unknown_instances {
-        leaves_some |= left == 0 || unknown_instances::settle(tx, &unknown, ask.grace, &mut left)?;
-    }
-    leaves_some |= !being_deleted.is_empty();
-    finish_deletions(tx, &being_deleted)?;
-    for (id, lane) in misplaced {
-        orchestrator_queue::move_to(tx, id, &lane)?;
-    }
-    for held_back in held_back {
-        if held_back.is_cancel {
-            orchestrator_queue::defer_cancel(tx, held_back.id)?
-        } else {
-            orchestrator_queue::move_to(tx, held_back.id, lane::PAUSED)?
-        }
-        leaves_some = true;
-    }
+    let mut leaves_some = put_right(tx, ask, &chosen)? || chosen.leaves_some;
+    let Chosen {
+        candidates,
+        outlook,
+        hand_out,
+        ..
+    } = chosen;
     let mut found = Vec::with_capacity(candidates.len());
     let mut leases = Vec::with_capacity(candidates.len());
     let mut bytes = 0;
@@ -191,6 +167,29 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
         found,
         due,
     })
+}
+
+/// Puts right what the walk met beside the instances that it chose: hides or dead-letters messages of unknown instances,
+/// goes on with deletions, moves messages into the lane where they belong. Returns whether it leaves something to the
+/// next claim.
+fn put_right(tx: &mut WriterTx<'_>, ask: &Ask, chosen: &Chosen) -> Result<bool> {
+    let mut leaves_some = !chosen.being_deleted.is_empty() || !chosen.held_back.is_empty();
+    let mut left = AWAITING_START_MAX;
+    for unknown in &chosen.unknown_instances {
+        leaves_some |= left == 0 || unknown_instances::settle(tx, unknown, ask.grace, &mut left)?;
+    }
+    finish_deletions(tx, &chosen.being_deleted)?;
+    for (id, lane) in &chosen.misplaced {
+        orchestrator_queue::move_to(tx, *id, lane)?;
+    }
+    for held_back in &chosen.held_back {
+        if held_back.is_cancel {
+            orchestrator_queue::defer_cancel(tx, held_back.id)?;
+        } else {
+            orchestrator_queue::move_to(tx, held_back.id, lane::PAUSED)?;
+        }
+    }
+    Ok(leaves_some)
 }
 
 /// Goes on with deletions that stand in the way of new instances: the process that began them may have died.
@@ -266,8 +265,8 @@ fn take(
             return Ok(None);
         }
     }
-    let recent = tx.writer().memory;
-    recent.claimed(&candidate.instance, batch.is_all);
+    let memory = tx.writer().memory;
+    memory.claimed(&candidate.instance, batch.is_all);
     let token = token::for_turn(&candidate.instance, batch.bounds);
     let lease = EarlyLease {
         token: token.clone(),

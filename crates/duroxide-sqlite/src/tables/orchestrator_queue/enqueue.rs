@@ -1,5 +1,5 @@
 //! Messages that come in. In: a message with what its row needs. Out: a row, in the lane of its instance if it stands
-//! for it; or, while the transaction is open, a message that is not written yet.
+//! for the instance; or, while the transaction is open, a message that is not written yet.
 
 use duroxide_core::provider::rules::{self, lane};
 use duroxide_core::provider::{Incarnation, WorkItem};
@@ -9,7 +9,7 @@ use super::unwritten::{has_rows, next_id};
 use super::{bring_back, end_rest, write_unwritten_for};
 use crate::error::Result;
 use crate::tables::pauses;
-use crate::tx::{LATEST, Tx, Unwritten, UnwrittenMessage};
+use crate::tx::{Enqueued, LATEST, Tx, Unwritten, UnwrittenMessage};
 
 /// A message ready to be written.
 #[derive(Debug, Clone)]
@@ -126,19 +126,7 @@ fn insert(
         }
         memory.message_enqueued(&message.instance)
     });
-    let place = match (lane, &remembered) {
-        (Some(lane), _) => Place::Lane(lane),
-        // The only message stands for its instance.
-        (None, Some(it)) if it.is_only_one && it.lane != lane::BETWEEN => Place::Lane(&it.lane),
-        // One that is visible earlier stands for it.
-        (None, Some(it))
-            if message.begins.is_none() && it.head_at.is_some_and(|at| at <= visible_at) =>
-        {
-            Place::BehindHead
-        }
-        (None, Some(it)) => Place::ToBeFound(Some(&it.lane)),
-        (None, None) => Place::ToBeFound(None),
-    };
+    let place = place_of(message, visible_at, lane, remembered.as_ref());
     let is_plain = sender.is_none() && asked_at.is_none() && visible_at <= tx.now;
     let is_kept = match place {
         Place::Lane(lane) if is_plain => keep_unwritten(tx, message, lane, visible_at)?,
@@ -174,6 +162,11 @@ fn insert(
     if let (Place::Lane(_), Some(memory)) = (place, tx.memory()) {
         memory.head_is(&message.instance, Some(visible_at));
     }
+    note_claimable(tx, message, visible_at)
+}
+
+/// Ends what keeps claims from the instance, and notes when the message can be claimed.
+fn note_claimable(tx: &mut Tx<'_>, message: &NewMessage, visible_at: i64) -> Result<()> {
     // A paused instance is terminated all the same: its messages come back to where claims look.
     if matches!(message.asks, Some(Asks::ToTerminate))
         && pauses::since(tx, &message.instance)?.is_some()
@@ -195,6 +188,28 @@ enum Place<'l> {
     BehindHead,
     /// The tables decide; the lane of the instance, if that is known.
     ToBeFound(Option<&'l str>),
+}
+
+/// Where a message goes; `lane` is its lane, if that is certain, `remembered` what the writer remembers of the instance.
+fn place_of<'l>(
+    message: &NewMessage,
+    visible_at: i64,
+    lane: Option<&'l str>,
+    remembered: Option<&'l Enqueued>,
+) -> Place<'l> {
+    match (lane, remembered) {
+        (Some(lane), _) => Place::Lane(lane),
+        // The only message stands for its instance.
+        (None, Some(it)) if it.is_only_one && it.lane != lane::BETWEEN => Place::Lane(&it.lane),
+        // One that is visible earlier stands for it.
+        (None, Some(it))
+            if message.begins.is_none() && it.head_at.is_some_and(|at| at <= visible_at) =>
+        {
+            Place::BehindHead
+        }
+        (None, Some(it)) => Place::ToBeFound(Some(&it.lane)),
+        (None, None) => Place::ToBeFound(None),
+    }
 }
 
 /// Keeps a message of the open transaction unwritten, if the request may leave some so and no other message is queued

@@ -94,7 +94,6 @@ pub(crate) fn visible(
     let mut looked_at = 0_usize;
     let mut is_cut = false;
     let mut is_all = true;
-    let mut carries = false;
     // One more than wanted, to know whether some are left.
     tx.walk(
         "SELECT id, work_item, attempt_count + 1, created_at, visible_at, kind = 'QueueMessage', carries
@@ -118,7 +117,6 @@ pub(crate) fn visible(
             let is_full = bytes > CLAIM_BYTES_MAX || queued > CLAIM_QUEUE_MESSAGES_MAX;
             is_cut |= !messages.is_empty() && is_full;
             if !is_cut {
-                carries |= message.carries;
                 messages.push(message);
             }
             Ok(!is_cut)
@@ -131,20 +129,9 @@ pub(crate) fn visible(
     };
     if is_cut {
         bounds.visible_by = messages.last().map_or(tx.now, |last| last.visible_at);
-        for (place, special) in [beginning(tx, instance)?, cancel(tx, instance)?]
-            .into_iter()
-            .enumerate()
-        {
-            if let Some(special) = special
-                && messages.iter().all(|message| message.id != special.id)
-            {
-                bounds.late[place] = Some(special.id);
-                carries |= special.carries;
-                messages.push(special);
-            }
-        }
+        bounds.late = add_late(tx, instance, &mut messages)?;
     }
-    if carries {
+    if messages.iter().any(|message| message.carries) {
         let found = messages.len();
         messages.retain(|message| !message.is_queued);
         is_all &= messages.len() == found;
@@ -156,6 +143,28 @@ pub(crate) fn visible(
         is_all: is_all && !is_cut && to_hide.is_empty(),
         to_hide,
     })
+}
+
+/// Adds what comes with a claim that older messages fill: the message that begins the next execution and the oldest
+/// request to cancel. Returns those that were not among the others.
+fn add_late(
+    tx: &Tx<'_>,
+    instance: &str,
+    messages: &mut Vec<ClaimedMessage>,
+) -> Result<[Option<i64>; 2]> {
+    let mut late = [None; 2];
+    for (place, found) in [beginning(tx, instance)?, cancel(tx, instance)?]
+        .into_iter()
+        .enumerate()
+    {
+        if let Some(found) = found
+            && messages.iter().all(|message| message.id != found.id)
+        {
+            late[place] = Some(found.id);
+            messages.push(found);
+        }
+    }
+    Ok(late)
 }
 
 /// The visible message that begins the next execution; one that continues the instance goes before a start.

@@ -1,4 +1,4 @@
-//! Where releases of SQLite differ. In: the linked release. Out: what may be done with it.
+//! The release of SQLite that this program links, where releases differ. In: its version. Out: who may checkpoint.
 //!
 //! Only one crate of a program may link SQLite, so another dependency (sqlx, diesel) may decide which release that is.
 
