@@ -1,4 +1,5 @@
-//! What travels on the queues. In: decisions of a turn, results of workers, calls of clients. Out: JSON rows.
+//! What travels on the queues. In: decisions of a turn, results of workers, calls of clients. Out: the messages that
+//! stores keep as JSON, with what each says of its instance and its operation.
 
 use serde::{Deserialize, Serialize};
 

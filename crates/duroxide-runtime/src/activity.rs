@@ -1,4 +1,5 @@
-//! What an activity talks to, and how it is called.
+//! What activities are given, and how the engine calls them. In: a claimed activity with its lease. Out: a context with
+//! its identity, its cancellation and its heartbeats. The worker keeps the lease; nothing here does.
 
 use std::fmt;
 use std::sync::Arc;
@@ -79,7 +80,7 @@ pub struct ActivityContext {
     cancelled: CancellationToken,
     shutdown: CancellationToken,
     client: Client,
-    /// One permit per sign of life.
+    /// One permit per heartbeat.
     beats: Arc<Notify>,
     /// Absent in unit tests, where no worker keeps a lease.
     heartbeats: Option<Heartbeats>,

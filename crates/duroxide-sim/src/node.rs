@@ -112,7 +112,7 @@ fn options(plan: &NodePlan, number: usize) -> RuntimeOptions {
             OnDivergence::Fail
         },
         max_attempts: MAX_ATTEMPTS,
-        // Signs of life carry what differs from run to run: the process and a random id.
+        // Announcements carry what differs from run to run: the process and a random id.
         node_announce_interval: None,
         ..RuntimeOptions::default()
     }

@@ -106,20 +106,20 @@ impl Execution {
     }
 
     /// Whether an answer to an execution that this one shares events with counts: a success always, a failure only if
-    /// it is news. What failed before the rewind was asked for anew. Activities of that execution were cancelled, so
-    /// only children have news.
+    /// it came after the rewind. What failed before the rewind was asked for anew. Activities of that execution were
+    /// cancelled, so only children fail after it.
     fn shares_answer(&self, execution_id: u64, id: u64, kind: &EventKind) -> bool {
         let Some(rewound) = &self.rewound else {
             return false;
         };
-        let is_news = match kind {
+        let counts = match kind {
             EventKind::ActivityFailed { .. } => false,
             EventKind::SubOrchestrationFailed { .. } => {
                 self.asked_again || rewound.running.contains(&id)
             }
             _ => true,
         };
-        is_news && rewound.shares(execution_id, id)
+        counts && rewound.shares(execution_id, id)
     }
 
     /// The timer of the start itself says that the time of the instance is up. What says so at another time is of

@@ -1,4 +1,5 @@
-//! One turn: arrivals in, events and actions out. Ends when the code waits, returns, or asks the host something.
+//! One turn. In: claimed messages, and answers of the host. Out: events, actions and an outcome, or questions to the
+//! host. Ends when the code waits, returns, or asks the host something; never waits for the answer.
 
 use super::cause::FailedBy;
 use super::ending;

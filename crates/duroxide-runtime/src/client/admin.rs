@@ -1,4 +1,6 @@
-//! Looking after a store: list, inspect, delete, prune.
+//! Looking after a store: list, inspect, delete, prune. In: ids and options. Out: what the administrative half of the
+//! store answers, or `ManagementNotAvailable` where it has none; what changes something leaves a line in the audit
+//! trail.
 
 use duroxide_core::Event;
 use duroxide_core::provider::{

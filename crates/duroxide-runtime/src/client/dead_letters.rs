@@ -1,4 +1,5 @@
-//! Messages that were moved out of their queues: list them, put them back, delete them.
+//! Dead letters, as operators handle them. In: ids of letters, or how many to list. Out: the letters, or each put back
+//! into its queue or deleted, with a line in the audit trail.
 
 use duroxide_core::WorkItem;
 use duroxide_core::provider::{DeadLetter, Requeue};

@@ -1,4 +1,6 @@
-//! Sending something to a running orchestration: signals, queue messages, cancellation.
+//! Sending something to a running orchestration, by the published calls: signals, queue messages, requests to cancel.
+//! In: an id and a payload. Out: one message for the store. Only `raise_event_if_awaited` looks at the instance
+//! first; `messages.rs` tells a sender whether the instance takes the message.
 
 use duroxide_core::event::awaits_signal;
 use duroxide_core::{
@@ -33,7 +35,7 @@ impl Client {
         self.enqueue(signal, None).await
     }
 
-    /// Raises a positional signal only if a wait for it is recorded; returns whether it was raised. A sender that hears
+    /// Raises a positional signal only if a wait for it is recorded; returns whether it was raised. A sender that gets
     /// `false` knows that its signal would have been lost, and may try again or use a queue.
     ///
     /// # Errors

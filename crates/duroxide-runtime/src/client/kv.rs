@@ -1,4 +1,5 @@
-//! Reading an instance's key-values from outside.
+//! Key-values of an instance, as clients read them. In: an id. Out: values, those of the running execution included.
+//! Never writes one: only the orchestration does.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Labels and memos of instances, from outside.
+//! Labels and memos of instances, as clients read and change them. In: an id. Out: what the store keeps; no turn runs.
 
 use duroxide_core::provider::{InstanceCount, InstanceQuery, Labelling, ProviderError};
 use duroxide_core::{LABELS_MAX, LabelChange, Labels, StartExtras, check_label};

@@ -1,4 +1,5 @@
-//! Messages to an instance, with an answer to the sender and a key that makes a repeated send harmless.
+//! Messages to an instance, with an answer to the sender. In: a queue, a payload, and a key that makes a repeated send
+//! harmless. Out: one submission for the store, or why the instance does not take the message.
 
 use std::fmt;
 use std::future::IntoFuture;

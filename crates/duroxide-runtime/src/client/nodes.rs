@@ -1,4 +1,5 @@
-//! Who runs on the store.
+//! The nodes on a store. In: what each announced of itself. Out: the list, and the instances that nodes cannot
+//! go on with.
 
 use duroxide_core::provider::{BlockedInstance, SeenNode};
 
@@ -32,7 +33,7 @@ impl Client {
     }
 
     /// The instances that nodes cannot go on with for now, each with its report, as the nodes that are up told the
-    /// store with their last sign of life; of one that several nodes name, the first. Ordered by instance.
+    /// store with their last announcement; of one that several nodes name, the first. Ordered by instance.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -1,4 +1,4 @@
-//! Pausing instances.
+//! Pausing instances and resuming them. In: an id. Out: whether the store did it, and a line in the audit trail.
 
 use duroxide_core::provider::{Pausing, ProviderError};
 

@@ -1,4 +1,5 @@
-//! Retrying failed instances from the point of failure.
+//! Retrying failed instances from the point of failure. In: an id, and where to begin. Out: a message that asks the
+//! instance for it; `orchestration/rewind` does it.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Starting orchestrations.
+//! Starting orchestrations: the published calls, and what all starts pass through. In: a start as the program gives it.
+//! Out: one message or submission for the store, or `InvalidInput` before anything is stored. Never reads a history.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use serde::Serialize;
 use super::payload::encode;
 use super::{Client, ClientError};
 
-/// How often a start under a rule is given to a store that does not answer.
+/// How often the client gives a start under a rule to a store that does not answer.
 const TRIES_MAX: u32 = 3;
 /// The pause before the second try; each is longer than the one before by as much.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
@@ -151,8 +152,8 @@ impl Client {
     }
 
     /// Starts an orchestration unless the store already knows the id, as an instance or as a start that is queued;
-    /// returns whether it was unknown. Of callers at the same moment one hears `true`. An answer of the store that is
-    /// lost is asked for again.
+    /// returns whether it was unknown. Of callers at the same moment one gets `true`. If the answer of the store is
+    /// lost, the client asks again.
     ///
     /// # Errors
     ///
@@ -179,7 +180,7 @@ impl Client {
         loop {
             match self.store.submit(submission.clone()).await {
                 Err(error) if error.is_retryable() && is_safe && tries < TRIES_MAX => {
-                    tracing::debug!(target: "duroxide::runtime", %error, "a start was not answered, and is tried again");
+                    tracing::debug!(target: "duroxide::runtime", %error, "the store did not answer a start; the client tries it again");
                     tokio::time::sleep(RETRY_PAUSE * tries).await;
                     tries += 1;
                 }

@@ -1,4 +1,5 @@
-//! Starting orchestrations by their definition.
+//! Starting orchestrations by their definition. In: a definition, its input, and what a start can have beside it. Out:
+//! once the value is awaited, one submission for the store, and a [`Handle`](super::Handle) to the instance.
 
 use std::fmt;
 use std::future::IntoFuture;

@@ -1,4 +1,5 @@
-//! Where an instance stands, and waiting for it. Woken by the store where it can wake, asking again where it cannot.
+//! Where an instance stands, and waiting for it. In: an id, and until when. Out: the status, once it is what the caller
+//! waits for. The store wakes the wait where it can; where it cannot, the wait looks again. Never reads a history.
 
 use std::time::Duration;
 
@@ -96,8 +97,9 @@ impl Client {
     ) -> Result<OrchestrationStatus, ClientError> {
         self.wait_until(instance, timeout, poll_interval, || async move {
             let status = self.get_orchestration_status(instance).await?;
-            let news = status.is_terminal() || status.custom_status_version() > last_seen_version;
-            Ok(news.then_some(status))
+            let has_changed =
+                status.is_terminal() || status.custom_status_version() > last_seen_version;
+            Ok(has_changed.then_some(status))
         })
         .await
     }
@@ -119,7 +121,7 @@ impl Client {
             if let Some(Some(found)) = waiting.look(look()).await? {
                 return Ok(found);
             }
-            waiting.for_news().await?;
+            waiting.for_a_change().await?;
         }
     }
 }
@@ -169,7 +171,7 @@ impl Waiting {
     }
 
     /// Waits until a look may bring something new.
-    async fn for_news(&mut self) -> Result<(), ClientError> {
+    async fn for_a_change(&mut self) -> Result<(), ClientError> {
         match &mut self.watch {
             Some(watch) if !self.failed => {
                 let recheck = self.deadline.min(Instant::now() + WATCH_RECHECK);

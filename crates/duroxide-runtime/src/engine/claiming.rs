@@ -1,5 +1,5 @@
-//! The loop both dispatchers live by: find a free slot, claim as many as there are free ones, start them. Ends when the
-//! runtime stops; an outage of the store only makes it slower.
+//! The loop of both dispatchers: find a free slot, claim as many as there are free ones, start them. In: a way to claim
+//! and one to start. Out: started work. Ends when the runtime stops; an outage of the store only makes it slower.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(crate) trait Claiming: Sync {
 
     fn slots(&self) -> &Slots;
 
-    /// Rung when a commit of this process made work.
+    /// Notified when a commit of this process made work.
     fn ready(&self) -> &Notify;
 
     /// One claim of at most this many.

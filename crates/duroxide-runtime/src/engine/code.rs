@@ -104,7 +104,7 @@ impl CodeWanted {
     }
 
     /// Whether this handler is missed for the first time here.
-    pub(crate) fn is_news(&self, handler: &str) -> bool {
+    pub(crate) fn is_first_miss(&self, handler: &str) -> bool {
         lock(&self.warned).put(handler.to_owned(), ()).is_none()
     }
 }

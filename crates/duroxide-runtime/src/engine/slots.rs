@@ -1,4 +1,4 @@
-//! Places for work that runs at once. Out: as many as there are free, each with a number that is named in logs.
+//! Places for work that runs at once. In: how many there are. Out: free ones, each with a number that logs name.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

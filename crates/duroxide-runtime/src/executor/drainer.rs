@@ -1,4 +1,5 @@
-//! One thread that polls what waits, lingers a moment when nothing does, and goes home.
+//! One drainer. In: tasks that wait in the queue. Out: each polled once. With nothing to do it lingers a moment, then
+//! gives its thread back to the pool.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -9,10 +10,10 @@ use async_task::Runnable;
 use super::queue::Drainer;
 use super::{Shared, Task, TaskKind};
 
-/// How long a drainer looks out for more before it goes home: about as long as a store takes for one step. Waking a
-/// thread that sleeps costs as much, on virtual machines more.
+/// How long a drainer looks for more before it gives its thread back: about as long as a store takes for one step.
+/// Waking a thread that sleeps costs as much, on virtual machines more.
 const LINGER: Duration = Duration::from_micros(150);
-/// A task that takes longer than this calls for help for those behind it.
+/// After a task that took longer than this another drainer is sent for those behind it.
 const SLOW: Duration = Duration::from_micros(200);
 
 pub(super) fn drain(shared: &Arc<Shared>, me: &Arc<Drainer>) {
@@ -47,7 +48,7 @@ fn poll(shared: &Shared, task: Runnable<Task>) {
     }
 }
 
-/// The next task, or `None` when the drainer is off duty.
+/// The next task; `None` ends the drainer.
 fn next(shared: &Shared, me: &Arc<Drainer>) -> Option<Runnable<Task>> {
     let mut queue = shared.queue();
     if let Some(task) = queue.pop(Instant::now()) {

@@ -11,7 +11,7 @@
 //!
 //! Drainers are threads of the engine (`threads.rs`) inside the context of the async runtime the engine was started in:
 //! its timers, sockets and tasks work in them as everywhere. Activities are polled with the async runtime's cooperative
-//! budget, so that one whose futures are always ready still hears of its cancellation.
+//! budget, so that one whose futures are always ready is still notified of its cancellation.
 
 mod contained;
 mod drainer;

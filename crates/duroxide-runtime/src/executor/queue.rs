@@ -134,7 +134,7 @@ pub(super) struct Queue {
     work: VecDeque<Waiter>,
     next: u64,
     drainers: Vec<Arc<Drainer>>,
-    /// One drainer has nothing to do and looks out for a moment before it goes home.
+    /// One drainer has nothing to do and looks for more for a moment before it ends.
     lingers: bool,
     closed: bool,
     /// Closed, and what was left has been taken.

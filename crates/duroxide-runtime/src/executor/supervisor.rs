@@ -114,8 +114,8 @@ pub(super) struct HostSentinel {
     keepers: TaskTracker,
 }
 
-/// How long the end of an async runtime waits for the engine inside it to let go of its store.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// How long the end of an async runtime waits for the engine inside it to drop its store.
+const CLOSE_WAIT_MAX: Duration = Duration::from_secs(1);
 
 impl HostSentinel {
     pub(super) fn new(shared: Arc<Shared>, keepers: TaskTracker) -> Self {
@@ -138,7 +138,7 @@ impl Drop for HostSentinel {
     fn drop(&mut self) {
         let was_shut_down = self.shared.abort.is_cancelled();
         self.shared.close();
-        let until = std::time::Instant::now() + FAREWELL;
+        let until = std::time::Instant::now() + CLOSE_WAIT_MAX;
         while !was_shut_down && !self.has_let_go() && std::time::Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -140,9 +140,9 @@ pub struct RuntimeOptions {
     /// How often, at most, what one activity says with [`heartbeat`](crate::ActivityContext::heartbeat) is written to
     /// the store.
     pub activity_heartbeat_interval: Duration,
-    /// How often this node leaves a sign of life in the store, with its name and the handlers that it has, for
-    /// operators; `None` for never. After three that are missing it counts as gone. Where time is paused, in tests,
-    /// nodes leave none.
+    /// How often this node announces itself to the store, with its name and the handlers that it has, for operators;
+    /// `None` for never. After three announcements that are missing it counts as gone. Where time is paused, in tests,
+    /// nodes announce nothing.
     pub node_announce_interval: Option<Duration>,
     /// Instances that this node deletes from time to time, if no other node does; `None`: nothing.
     pub retention: Option<Retention>,

@@ -4,7 +4,7 @@
 use duroxide_core::provider::TurnWrites;
 use duroxide_core::replay::{Execution, Notes, Outcome, Turn};
 
-use super::claim::ClaimInHand;
+use super::claim_in_hand::ClaimInHand;
 use super::plan::ExecutionRef;
 use super::spans::{Placed, TurnSpans};
 use super::turn_log::{CountedEnd, StartedBy, TurnReport, count_notes, started_children};

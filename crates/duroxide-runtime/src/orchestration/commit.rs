@@ -8,7 +8,7 @@ use duroxide_core::defect::Defect;
 use duroxide_core::provider::{ProviderError, TurnWrites};
 use tokio::time::Instant;
 
-use super::claim::ClaimInHand;
+use super::claim_in_hand::ClaimInHand;
 use super::plan::{TurnCommit, Whose};
 use crate::engine::Engine;
 use crate::leases::{Attempt, Held, abandon};

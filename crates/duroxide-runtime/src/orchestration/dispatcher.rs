@@ -1,4 +1,5 @@
-//! The dispatcher of turns. Asks the store for as many instances as there are free slots, and starts a task for each.
+//! The dispatcher of turns. In: free slots. Out: a task for each turn that the store hands out, its lease kept. Never
+//! looks into a turn: `turn.rs` does.
 
 use std::sync::Arc;
 

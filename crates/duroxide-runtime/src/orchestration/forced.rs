@@ -14,7 +14,7 @@ use duroxide_core::{
 
 use super::after::{AfterCommit, Decided};
 use super::blocked::block;
-use super::claim::{ClaimInHand, INSTANCE_REST};
+use super::claim_in_hand::{ClaimInHand, INSTANCE_REST};
 use super::commit::{Committed, commit, give_back};
 use super::plan::{ExecutionRef, TurnCommit, plan};
 use super::rewind;
@@ -93,8 +93,8 @@ impl CancelRequest {
         matches!(self, Self::Terminate(_))
     }
 
-    /// The request among the claimed messages, if it is news: code that was asked to cancel once is winding down, and
-    /// asking again changes nothing. A request to terminate always counts.
+    /// The request among the claimed messages, if the code has not had one: code that was asked to cancel once is
+    /// winding down, and asking again changes nothing. A request to terminate always counts.
     pub(super) fn unheard(item: &OrchestrationItem) -> Option<Self> {
         let asked =
             |event: &Event| matches!(event.kind, EventKind::OrchestrationCancelRequested { .. });

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use duroxide_core::provider::{ClaimedTurn, Incarnation, TurnHistory};
 
-use super::claim::ClaimInHand;
+use super::claim_in_hand::ClaimInHand;
 use crate::engine::{Engine, Kept, OpenTurn};
 use crate::leases::{Held, Leased, Terms};
 use crate::options::renewal_interval;

@@ -6,7 +6,7 @@ use duroxide_core::provider::{OrchestrationItem, TurnHistory};
 use duroxide_core::rewind::RewindMessage;
 use duroxide_core::{ErrorDetails, PoisonMessageType, WorkItem};
 
-use super::claim::{ClaimInHand, INSTANCE_REST};
+use super::claim_in_hand::{ClaimInHand, INSTANCE_REST};
 use super::commit::give_back;
 use super::forced::{self, ForcedEnd};
 use super::sort::HistoryEnd;

@@ -12,7 +12,7 @@ use tracing::Instrument as _;
 
 use super::after::{AfterCommit, Decided};
 use super::blocked::block;
-use super::claim::{ClaimInHand, INSTANCE_REST};
+use super::claim_in_hand::{ClaimInHand, INSTANCE_REST};
 use super::commit::{Committed, RefusedCommit, commit, give_back, try_later};
 use super::drive::{Driven, NotDriven, TurnStart, drive};
 use super::forced::{self, CancelRequest, FailurePoint, ForcedEnd};

@@ -4,7 +4,7 @@
 use duroxide_core::provider::OrchestrationItem;
 
 use super::blocked::block;
-use super::claim::{ClaimInHand, INSTANCE_REST};
+use super::claim_in_hand::{ClaimInHand, INSTANCE_REST};
 use super::commit::try_later;
 use super::forced::{self, CancelRequest, Consumed};
 use super::plan::{ExecutionRef, TurnCommit};

@@ -1,4 +1,5 @@
-//! Sorting the messages of one claim: what begins an execution, what is fed to it, what must be refused.
+//! Sorting the messages of one claim. In: the messages, and how the history ends. Out: what begins an execution, what
+//! the execution is fed, and answers to starts that came too late. Runs no code and writes nothing.
 
 use duroxide_core::defect::Defect;
 use duroxide_core::provider::OrchestrationItem;

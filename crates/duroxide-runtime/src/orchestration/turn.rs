@@ -13,7 +13,7 @@ use futures_util::future::Either;
 use semver::Version;
 use tokio::time::Instant;
 
-use super::claim::{ClaimInHand, INSTANCE_REST};
+use super::claim_in_hand::{ClaimInHand, INSTANCE_REST};
 use super::commit::{give_back, try_later};
 use super::drive::TurnStart;
 use super::forced::CancelRequest;
@@ -29,8 +29,8 @@ use super::turn_log::StartedBy;
 use super::without_code::{self, missing_beginning};
 use crate::engine::{Engine, Kept};
 
-/// Runs one claimed turn. What becomes of it is found out before the future begins: arguments of an `async fn` have two
-/// places in its future, and the future of a turn is allocated for each turn.
+/// Runs one claimed turn. It decides what becomes of the turn before the future begins: arguments of an `async fn` have
+/// two places in its future, and each turn allocates one.
 pub(super) fn run<'a>(
     engine: &'a Arc<Engine>,
     leased: LeasedTurn,
@@ -52,8 +52,8 @@ pub(super) fn run<'a>(
 enum Next<'a> {
     /// Its code runs.
     Run(ReadyTurn<'a>),
-    /// It cannot, or need not. Rare, and so on the heap: the task of a healthy turn is allocated for each turn, and has
-    /// no room for what nearly none of them needs.
+    /// It cannot, or need not. Rare, and so on the heap: each turn allocates a task, which has no room for what nearly
+    /// no turn needs.
     Settle(Pin<Box<dyn Future<Output = ()> + Send + 'a>>),
 }
 
@@ -100,7 +100,7 @@ impl<'a> Next<'a> {
             .left(&item.instance, claim.stored_incarnation())
             && CancelRequest::among(&item.messages).is_none()
         {
-            // A message came while the instance waits for its next attempt.
+            // A message came while the instance rests before its next attempt.
             return Self::settle(give_back(engine, claim.lease, Some(left)));
         }
         let options = &engine.options;

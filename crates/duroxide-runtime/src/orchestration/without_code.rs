@@ -7,7 +7,7 @@ use duroxide_core::defect::Defect;
 use duroxide_core::provider::OrchestrationItem;
 use duroxide_core::{Event, WorkItem};
 
-use super::claim::ClaimInHand;
+use super::claim_in_hand::ClaimInHand;
 use super::commit::{give_back, try_later};
 use super::forced::{self, CancelRequest};
 use super::sort::HistoryEnd;
@@ -46,7 +46,7 @@ pub(super) async fn handle(
             return;
         }
     }
-    if engine.code_wanted.is_news(handler) {
+    if engine.code_wanted.is_first_miss(handler) {
         tracing::warn!(
             target: "duroxide::runtime",
             instance_id = %item.instance, orchestration_name = %handler,

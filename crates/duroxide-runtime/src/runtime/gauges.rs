@@ -79,7 +79,10 @@ fn report_waiting(engine: &Engine, ready: &[ReadyWork]) {
         if !can_run {
             waiting += work.count;
         }
-        if engine.code_wanted.is_news(&format!("{can_run} {handler}")) {
+        if engine
+            .code_wanted
+            .is_first_miss(&format!("{can_run} {handler}"))
+        {
             let why = if can_run {
                 "it has the handler; all its slots are busy, or another engine version began the work"
             } else {

@@ -379,7 +379,7 @@ fn spawn_dispatchers(engine: &Arc<Engine>, returns: Returns) {
     });
     let gauges = gauges::poll(Arc::clone(engine)).with_current_subscriber();
     engine.executor.spawn_on_host(&engine.tasks, gauges);
-    // In virtual time every sign of life would be a step.
+    // In virtual time every announcement would be a step.
     if !engine.executor.is_in_virtual_time() {
         let node = node::announce(Arc::clone(engine)).with_current_subscriber();
         engine.executor.spawn_on_host(&engine.tasks, node);

@@ -1,5 +1,5 @@
-//! This runtime as a node among others: it leaves its name, its code, what it holds and a sign of life in the store,
-//! every few seconds and beside all work. Never: anything that waits for it.
+//! This runtime as a node among others. In: its name, its code, and what it holds. Out: an announcement of all that in
+//! the store, every few seconds and beside all work. Nothing ever waits for one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use duroxide_core::provider::{BlockedInstance, NodeInfo, NodeTerm, ProviderAdmin
 use crate::engine::{Engine, host, shorten};
 use crate::worker;
 
-/// A node that missed so many signs of life in a row counts as gone.
+/// A node that missed so many announcements in a row counts as gone.
 const MISSED_MAX: u32 = 3;
 /// For so long a node that is gone is still listed.
 const LISTED_FOR: Duration = Duration::from_secs(3_600);
-/// How many blocked instances a sign of life names.
+/// How many blocked instances an announcement names.
 const BLOCKED_MAX: usize = 100;
-/// How many activities that it holds a sign of life names.
+/// How many activities that it holds an announcement names.
 const HELD_MAX: usize = 100;
 /// What the names of the engine's own activities begin with.
 const BUILT_IN: &str = "__duroxide";
 
-/// Announces this node until the runtime stops, and takes its leave then.
+/// Announces this node until the runtime stops, and removes it then.
 pub(super) async fn announce(engine: Arc<Engine>) {
     let Some(interval) = engine.options.node_announce_interval else {
         return;
@@ -58,14 +58,14 @@ pub(super) async fn announce(engine: Arc<Engine>) {
         }
     }
     // What was announced may have been stored, also if no answer came.
-    let leave = leave(admin, &node.id);
-    engine.abort.run_until_cancelled(leave).await;
+    let removed = remove(admin, &node.id);
+    engine.abort.run_until_cancelled(removed).await;
 }
 
-/// A node that could not take its leave is gone after a while.
-async fn leave(admin: &dyn ProviderAdmin, id: &str) {
+/// Removes a node that shuts down. One that could not be removed counts as gone after a while.
+async fn remove(admin: &dyn ProviderAdmin, id: &str) {
     if let Err(error) = admin.forget_node(id).await {
-        tracing::debug!(target: "duroxide::runtime", %error, "this node could not take its leave");
+        tracing::debug!(target: "duroxide::runtime", %error, "this node could not be removed from the list, and will count as gone");
     }
 }
 

@@ -1,8 +1,8 @@
 //! Storing how an activity ended. In: its lease and the completion. Out: the completion stored, or the lease lost.
 //!
-//! What an activity has done is not thrown away because the store is away for a while: the acknowledgement is tried for
-//! as long as the store does not say that the lease is gone. Nor does a store that refuses the result decide how the
-//! author's program ends: the instance is listed as blocked, with what the store said, and the result is offered again.
+//! An outage of the store loses nothing that an activity has done: the worker tries the acknowledgement for as long as
+//! the store does not say that the lease is gone. Nor does a store that refuses the result decide how the author's
+//! program ends: the worker lists the instance as blocked, with what the store said, and offers the result again.
 
 use std::sync::Arc;
 use std::time::Duration;

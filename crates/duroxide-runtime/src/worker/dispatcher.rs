@@ -1,4 +1,5 @@
-//! The dispatcher of activities. Asks the store for as many as there are free slots, and starts a task for each.
+//! The dispatcher of activities. In: free slots. Out: a task for each activity that the store hands out, its lease
+//! kept; an activity of a session waits for its place there. Never runs a handler: `execute.rs` does.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -116,7 +116,7 @@ impl ActivityParts {
         slot: usize,
     ) {
         let cancelled = self.lease.lost().clone();
-        // What the attempt started hears of its end, whatever ends it; the lease itself is needed to store that.
+        // What the attempt started is notified of its end, whatever ends it; the lease itself is needed to store that.
         let notice = cancelled.child_token();
         let ctx = self.context(engine, slot, notice.clone()).await;
         if self.lease.is_overdue() {
@@ -333,8 +333,8 @@ impl ActivityParts {
         completion.store(engine).await;
     }
 
-    /// Completes the request if the awaited instance has ended; otherwise it is looked at later, and nothing is
-    /// counted.
+    /// Completes the activity if the awaited instance has ended; otherwise gives it back uncounted, to look again
+    /// later.
     async fn look_for_end(self: Box<Self>, engine: &Arc<Engine>) {
         let item = match awaiting::look(engine, self.own_input()).await {
             Look::Later(pause) => return give_back(engine, self.lease, Some(pause), true).await,
@@ -346,7 +346,7 @@ impl ActivityParts {
 
     /// Leaves the activity to a node that has its handler.
     async fn wait_for_code(self: Box<Self>, engine: &Engine) {
-        if engine.code_wanted.is_news(&self.name) {
+        if engine.code_wanted.is_first_miss(&self.name) {
             line!(
                 warn,
                 "Activity not registered here; it waits for a node that has it",

@@ -1,4 +1,6 @@
-//! What operators ask of a store.
+//! What operators ask of a store: the administrative half of the contract. In: ids, queries, snapshots. Out: what the
+//! store holds, or a change under the rules that each method states. No turn runs for any of it, and no claim is
+//! needed.
 
 mod defaults;
 pub mod walk;

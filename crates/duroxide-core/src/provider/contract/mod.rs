@@ -1,4 +1,5 @@
-//! The trait a store implements. Two halves: the published methods, and additive ones with defaults.
+//! The trait that a store implements. In: what runtimes and clients ask for. Out: what the store has committed. Two
+//! halves: the published methods, and additive ones with defaults. Nothing here runs code or decides for an instance.
 
 mod look_then_write;
 

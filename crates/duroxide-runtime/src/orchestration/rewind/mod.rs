@@ -19,7 +19,7 @@ use duroxide_core::{BUILD_VERSION, Event};
 use semver::Version;
 
 use super::blocked::block;
-use super::claim::{ClaimInHand, INSTANCE_REST};
+use super::claim_in_hand::{ClaimInHand, INSTANCE_REST};
 use super::commit::{Committed, commit, give_back};
 use super::plan::{ExecutionRef, TurnCommit};
 use crate::engine::{BlockCause, Engine};

@@ -1,4 +1,5 @@
-//! A claim that a turn is working on: its lease, its place in memory, and what the store said about it.
+//! The claim that a turn is working on. In: what the store said when it handed the turn out. Out: its lease, its place
+//! in memory, and what the turn has to know of both. Asks the store nothing: the dispatcher claims.
 
 use std::time::Duration;
 
