@@ -1,7 +1,7 @@
 //! The kit against the reference store, and against providers that break one promise each.
 
 mod documents;
-mod forgetful;
+mod keeps_nothing;
 mod mutants;
 mod published;
 mod reference;

@@ -32,9 +32,9 @@ const ABOUT_NOTHING: &[&str] = &[
 ];
 
 /// Answers every write with yes, before it reaches the store behind: that one stays empty, and answers every question.
-struct Forgetful;
+struct KeepsNothing;
 
-impl Layer for Forgetful {
+impl Layer for KeepsNothing {
     async fn ack_orchestration_item(
         &self,
         _next: &dyn Provider,
@@ -135,7 +135,7 @@ impl ProviderFactory for Factory {
     async fn create_provider(&self) -> Arc<dyn Provider> {
         Arc::new(Layered::around(
             Arc::new(self.reference.create()),
-            Forgetful,
+            KeepsNothing,
         ))
     }
 

@@ -20,10 +20,10 @@ const ATTEMPTS: u32 = 3;
 /// Lives in which the attempts must have been used up: one that is not counted yet, and one that finds the poison.
 const LIVES: u32 = ATTEMPTS + 4;
 
-/// One life of a process that asks for the deadly orchestration, again in every life; whether it survived.
+/// One life of a process that asks for the orchestration that ends it, again in every life; whether it survived.
 fn lives(file: &Path, moment: &str) -> bool {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "deadly::child", "--ignored"])
+        .args(["--exact", "process_ends::child", "--ignored"])
         .env(FILE, file)
         .env(MOMENT, moment)
         .stdout(Stdio::null())
@@ -53,15 +53,18 @@ async fn child() {
             .register("work", |_: ActivityContext, _| async { Ok(String::new()) })
             .build(),
         orchestrations()
-            .register("deadly", |ctx: OrchestrationContext, moment| async move {
-                if moment == "after work" {
-                    ctx.schedule_activity("work", "").await?;
-                }
-                if moment == "while it beats" {
-                    beat_until_told(&ctx).await;
-                }
-                std::process::abort()
-            })
+            .register(
+                "ends-its-process",
+                |ctx: OrchestrationContext, moment| async move {
+                    if moment == "after work" {
+                        ctx.schedule_activity("work", "").await?;
+                    }
+                    if moment == "while it beats" {
+                        beat_until_told(&ctx).await;
+                    }
+                    std::process::abort()
+                },
+            )
             .build(),
         options,
     )
@@ -69,7 +72,7 @@ async fn child() {
     // In a later life it is there already.
     let _ = world
         .client
-        .start_orchestration("i", "deadly", &moment)
+        .start_orchestration("i", "ends-its-process", &moment)
         .await;
     if moment == "while it beats" {
         let before = beats(&world).await;
