@@ -53,7 +53,7 @@ pub(crate) struct Store {
     counted: Arc<Counted>,
     /// `None` for a database in memory.
     database: Option<Database>,
-    /// Who else may have the file open is decided by this lock; released after the threads have ended.
+    /// This lock decides who else may have the file open; `close` releases it after the threads have ended.
     file_use: Mutex<Option<FileUse>>,
     pub(crate) unknown_instance_grace: Duration,
 }

@@ -35,7 +35,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `Timeout` at the deadline; permanent store errors at once. Retryable ones are outwaited.
+    /// `Timeout` at the deadline; permanent store errors at once. The wait outlasts retryable ones.
     pub async fn wait_for_orchestration(
         &self,
         instance: &str,

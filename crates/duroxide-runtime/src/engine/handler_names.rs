@@ -1,4 +1,5 @@
-//! Which handler an activity runs for. Remembered when its turn commits here, else asked of the store.
+//! Which handler an activity runs for. In: turns that commit here, and answers of the store for all others. Out: name
+//! and version. Never asks twice for a life of an instance that it remembers.
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
@@ -57,7 +58,7 @@ impl HandlerNames {
     ) -> NameAndVersion {
         let found = match incarnation {
             Some(incarnation) => self.remembered(incarnation, execution_id),
-            None => self.heard(instance, execution_id),
+            None => self.recently_found(instance, execution_id),
         };
         if let Some(found) = found {
             return found;
@@ -66,7 +67,7 @@ impl HandlerNames {
             Ok(Some((name, version))) => {
                 match incarnation {
                     Some(incarnation) => self.remember(incarnation, execution_id, &name, &version),
-                    None => self.hear(instance, execution_id, &name, &version),
+                    None => self.remember_found(instance, execution_id, &name, &version),
                 }
                 (name, version)
             }
@@ -79,13 +80,13 @@ impl HandlerNames {
         known.get(&(incarnation, execution_id)).cloned()
     }
 
-    fn heard(&self, instance: &str, execution_id: u64) -> Option<NameAndVersion> {
+    fn recently_found(&self, instance: &str, execution_id: u64) -> Option<NameAndVersion> {
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         let (found, since) = recent.get(&(instance.to_owned(), execution_id))?;
         (since.elapsed() < LIFELESS_ANSWER_MAX_AGE).then(|| found.clone())
     }
 
-    fn hear(&self, instance: &str, execution_id: u64, name: &str, version: &str) {
+    fn remember_found(&self, instance: &str, execution_id: u64, name: &str, version: &str) {
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         let found = (name.to_owned(), version.to_owned());
         recent.push((instance.to_owned(), execution_id), (found, Instant::now()));

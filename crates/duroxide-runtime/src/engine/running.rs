@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 type Key = (String, Option<Incarnation>, u64, u64);
 
 /// One claim of an activity.
-pub(crate) struct Claim<'a> {
+pub(crate) struct ActivityClaim<'a> {
     pub(crate) activity: ScheduledActivityIdentifier,
     pub(crate) incarnation: Option<Incarnation>,
     pub(crate) attempt: u32,
@@ -66,10 +66,10 @@ impl RunningActivities {
 
     pub(crate) fn register(
         self: &Arc<Self>,
-        claim: Claim<'_>,
+        claim: ActivityClaim<'_>,
         cancelled: CancellationToken,
     ) -> Registered {
-        let Claim {
+        let ActivityClaim {
             activity,
             incarnation,
             attempt,
@@ -194,8 +194,8 @@ impl Drop for Registered {
 mod tests {
     use super::*;
 
-    fn claim(instance: &str, since_ms: u64) -> Claim<'_> {
-        Claim {
+    fn claim(instance: &str, since_ms: u64) -> ActivityClaim<'_> {
+        ActivityClaim {
             activity: ScheduledActivityIdentifier {
                 instance: instance.to_owned(),
                 execution_id: 1,

@@ -46,7 +46,7 @@ pub(crate) use task::{Forfeit, Task, TaskKind};
 use threads::Threads;
 use timekeeper::Timekeeper;
 
-/// Polls futures off the async threads, or lets the one poll them that was handed in.
+/// Polls futures off the async threads, or lets a [`Poller`] that was handed in poll them.
 #[derive(Clone)]
 pub(crate) enum Executor {
     Own(Arc<Shared>),

@@ -54,8 +54,8 @@ impl Unsaved {
     }
 
     /// Begins a renewal; whether it has something to store.
-    pub(super) fn listen(&self) -> bool {
-        // First: what is said from now on is news again.
+    pub(super) fn begin_renewal(&self) -> bool {
+        // First: a heartbeat that comes from now on notifies the keeper again.
         self.is_planned.store(false, Ordering::Release);
         self.is_waiting()
     }
@@ -121,7 +121,7 @@ impl Heartbeats {
     /// Takes a heartbeat. One that comes after the end of the lease is dropped.
     pub(crate) fn say(&self, details: String) {
         if self.unsaved.replace(self.call, details) {
-            self.leases.hear(self.lease);
+            self.leases.heartbeat_came(self.lease);
         }
     }
 

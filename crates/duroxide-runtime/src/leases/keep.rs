@@ -78,13 +78,13 @@ impl Leases {
         due.into_iter()
             .map(|(&id, lease)| {
                 lease.renewing = true;
-                let speaks = lease.unsaved.listen();
-                if speaks {
-                    lease.heard_at = Some(started);
+                let has_heartbeat = lease.unsaved.begin_renewal();
+                if has_heartbeat {
+                    lease.heartbeat_at = Some(started);
                 }
                 let (store, lease) = (Arc::clone(store), lease.clone());
                 async move {
-                    let result = renew(store.as_ref(), &lease, speaks).await;
+                    let result = renew(store.as_ref(), &lease, has_heartbeat).await;
                     Renewal {
                         id,
                         started,
@@ -121,7 +121,7 @@ impl Leases {
         lease.valid_until = started + lease.terms.timeout;
         lease.renew_at = started + lease.terms.interval;
         if lease.unsaved.is_waiting() {
-            lease.renew_at = lease.renew_at.min(lease.next_hearing());
+            lease.renew_at = lease.renew_at.min(lease.next_heartbeat());
         }
     }
 
@@ -190,13 +190,19 @@ struct Renewal {
     result: Result<(), ProviderError>,
 }
 
-async fn renew(store: &dyn Provider, lease: &Lease, speaks: bool) -> Result<(), ProviderError> {
+async fn renew(
+    store: &dyn Provider,
+    lease: &Lease,
+    has_heartbeat: bool,
+) -> Result<(), ProviderError> {
     let (token, length) = (&lease.token, lease.terms.timeout);
     let call = async {
         match lease.leased {
             Leased::Turn => store.renew_orchestration_item_lock(token, length).await,
             Leased::Work => {
-                if speaks && let Some(answer) = lease.unsaved.write(store, token, length).await {
+                if has_heartbeat
+                    && let Some(answer) = lease.unsaved.write(store, token, length).await
+                {
                     // A closed store keeps nothing that is said, and leases all the same.
                     if !answer.as_ref().is_err_and(ProviderError::is_store_closed) {
                         return answer;

@@ -39,8 +39,8 @@ pub(crate) struct Terms {
     pub(crate) interval: Duration,
     /// The lease is not renewed once its work has taken this long; `None` renews it for as long as the work runs.
     pub(crate) renew_for: Option<Duration>,
-    /// The shortest time between two renewals that are made only because an activity said something.
-    pub(crate) listen_every: Duration,
+    /// The shortest time between two renewals that are made only because a heartbeat came.
+    pub(crate) heartbeat_every: Duration,
 }
 
 #[derive(Debug, Clone)]
@@ -60,16 +60,16 @@ struct Lease {
     store_at_fault: Arc<AtomicBool>,
     /// What its activity said since the last renewal.
     unsaved: Arc<Unsaved>,
-    /// When a renewal last took what was said with it.
-    heard_at: Option<Instant>,
+    /// When a renewal last took a heartbeat with it.
+    heartbeat_at: Option<Instant>,
 }
 
 impl Lease {
-    /// When what the activity says now may be stored.
-    fn next_hearing(&self) -> Instant {
+    /// When a heartbeat that comes now may be stored.
+    fn next_heartbeat(&self) -> Instant {
         let now = Instant::now();
-        self.heard_at
-            .map_or(now, |heard| now.max(heard + self.terms.listen_every))
+        self.heartbeat_at
+            .map_or(now, |last| now.max(last + self.terms.heartbeat_every))
     }
 
     /// When to renew; `None` while that is under way, when the lease is lost, and when its work has taken too long.
@@ -232,7 +232,7 @@ impl Leases {
                 lost: lost.clone(),
                 store_at_fault: Arc::clone(&store_at_fault),
                 unsaved: Arc::clone(&unsaved),
-                heard_at: None,
+                heartbeat_at: None,
             },
         );
         if book.planned.is_none_or(|planned| renew_at < planned) {
@@ -260,13 +260,13 @@ impl Leases {
         lease.is_some_and(|lease| Instant::now() < lease.valid_until)
     }
 
-    /// Brings the renewal of a lease forward, because its activity said something.
-    fn hear(&self, id: u64) {
+    /// Brings the renewal of a lease forward, because a heartbeat came.
+    fn heartbeat_came(&self, id: u64) {
         let mut book = self.book();
         let Some(lease) = book.leases.get_mut(&id) else {
             return;
         };
-        lease.renew_at = lease.renew_at.min(lease.next_hearing());
+        lease.renew_at = lease.renew_at.min(lease.next_heartbeat());
         let renew_at = lease.next_renewal();
         if let Some(at) = renew_at
             && book.planned.is_none_or(|planned| at < planned)

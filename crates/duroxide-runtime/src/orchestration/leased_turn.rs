@@ -30,7 +30,7 @@ impl LeasedTurn {
             timeout,
             interval: renewal_interval(timeout, options.orchestrator_lock_renewal_buffer),
             renew_for: Some(options.turn_duration_max),
-            listen_every: Duration::ZERO,
+            heartbeat_every: Duration::ZERO,
         };
         let (memory, kept) = engine.sticky.open(&claimed.item.instance);
         let subject = Arc::from(claimed.item.instance.as_str());

@@ -8,7 +8,7 @@ use duroxide_core::WorkItem;
 use duroxide_core::clock::Clock;
 use duroxide_core::provider::{ClaimedWork, Incarnation, ScheduledActivityIdentifier};
 
-use crate::engine::{Claim, Engine, Registered};
+use crate::engine::{ActivityClaim, Engine, Registered};
 use crate::leases::{Held, Leased, Terms};
 use crate::options::renewal_interval;
 
@@ -29,14 +29,14 @@ impl ClaimedActivity {
             timeout,
             interval: renewal_interval(timeout, engine.options.worker_lock_renewal_buffer),
             renew_for: None,
-            listen_every: engine.options.activity_heartbeat_interval,
+            heartbeat_every: engine.options.activity_heartbeat_interval,
         };
         let subject = Arc::from(work.item.target_instance());
         let lease = engine
             .leases
             .hold(Leased::Work, &work.lock_token, subject, terms);
         let registered = identifier(&work.item).map(|activity| {
-            let claim = Claim {
+            let claim = ActivityClaim {
                 activity,
                 incarnation: work.incarnation,
                 attempt: work.attempt_count,

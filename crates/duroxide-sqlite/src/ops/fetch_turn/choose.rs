@@ -22,7 +22,7 @@ use crate::tables::{deletions, executions, instances, orchestrator_queue};
 use crate::tx::Tx;
 use crate::writer_tx::WriterTx;
 
-/// How many instances one claim looks at in vain at most; the next one goes on where it is put right.
+/// How many instances one claim looks at in vain at most. It puts right what it met, so the next claim comes further.
 const LOOKS_MAX: usize = 1_000;
 
 /// An instance chosen to be claimed.
