@@ -39,6 +39,7 @@ mod codec;
 mod connection;
 mod counted;
 mod damage;
+mod deleting;
 mod early;
 mod error;
 mod fetch;

@@ -1,4 +1,5 @@
-//! Gives a claimed instance back. Touches exactly the messages of the claim; later arrivals keep their place.
+//! Gives a claimed instance back. In: the token of the claim, and when it may come again. Out: its messages are free,
+//! the attempt counted or not. Touches exactly the messages of the claim; later arrivals keep their place.
 
 use std::time::Duration;
 

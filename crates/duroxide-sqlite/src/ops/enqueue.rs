@@ -1,4 +1,5 @@
-//! Puts something on a queue, or events into a history, without a lease.
+//! Puts something on a queue, or events into a history, without a lease. In: encoded rows. Out: the rows, and the
+//! effects that wake claims and watches. Asks nothing about the caller: whoever has the store may send.
 
 use crate::error::Result;
 use crate::tables::history::NewEvent;

@@ -1,4 +1,5 @@
-//! Events, as they were given. Clustered by instance and execution, so that one history is one range.
+//! Events. In: encoded events with their numbers. Out: the same bytes, in order. Clustered by instance and execution,
+//! so that one history is one range. No event is decoded here, and none is changed.
 
 use duroxide_core::provider::rules::Refusal;
 use rusqlite::ErrorCode;

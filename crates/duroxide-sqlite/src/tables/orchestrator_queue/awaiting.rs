@@ -1,4 +1,5 @@
-//! Messages for instances that are not started yet: hidden until the start comes, or dead-lettered.
+//! Messages for instances that are not started yet. In: what a claim met, and starts. Out: messages that claims do not
+//! see until the start comes, visible ones once it has. `ops/unknown_instances.rs` decides and dead-letters.
 
 use duroxide_core::provider::CLAIM_MESSAGES_MAX;
 

@@ -1,4 +1,5 @@
-//! Messages for instances, timers included. A message can be claimed from its `visible_at` on.
+//! Messages for instances, timers included. In: messages, claims, the ends of claims. Out: rows, by instance and lane.
+//! A message can be claimed from its `visible_at` on. Leases are not here: `instance_locks.rs` has them.
 //!
 //! `idx_orch_lane` finds instances with something to do by the code they need (`heads.rs`), `idx_orch_instance` the
 //! messages of one of them; both skip what is not due, so that parked timers cost nothing.

@@ -1,5 +1,6 @@
-//! Activities to run. An item is free while `locked_until` is NULL, and `idx_worker_available` leads from there over
-//! tag, session and name to the oldest one, so that items which no caller here may take are never read.
+//! Activities to run. In: items, claims, the ends of claims. Out: rows, the oldest free one first. An item is free
+//! while `locked_until` is NULL, and `idx_worker_available` leads from there over tag, session and name to the oldest
+//! one, so that items which no caller here may take are never read.
 
 mod bound;
 mod free;

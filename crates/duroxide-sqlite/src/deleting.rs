@@ -1,0 +1,213 @@
+//! Deletions and prunings in steps: transactions of others go on between two of them. In: roots, or a filter. Out: what
+//! went, all in all. Each step is an operation of `ops/` and one transaction.
+
+use duroxide_core::provider::{
+    DeleteInstanceResult, InstanceFilter, ProviderError, PruneOptions, PruneResult,
+};
+
+use crate::error::{AtOperation as _, SqliteError};
+use crate::handle::SqliteProvider;
+use crate::ops::closed::while_open;
+use crate::ops::{delete, delete_family, prune, steps};
+use crate::requests::LeaseView;
+use crate::tables::deletions;
+use crate::tx::{Tx, stored_ms};
+use crate::writer_tx::WriterTx;
+
+type Answer<T> = Result<T, ProviderError>;
+
+/// How many instances one transaction of a bulk operation takes, so that turns are not held up behind it.
+const BULK_STEP: usize = 32;
+
+impl SqliteProvider {
+    /// Deletes finished instances that a filter admits, with their trees, some in each transaction.
+    pub(crate) async fn delete_in_bulk(
+        &self,
+        filter: InstanceFilter,
+    ) -> Answer<DeleteInstanceResult> {
+        const OPERATION: &str = "delete_instance_bulk";
+        let mut left = usize::try_from(filter.limit.unwrap_or(steps::BULK_LIMIT)).unwrap_or(0);
+        let ended_before = filter.completed_before.map(stored_ms);
+        let select = move |tx: &mut Tx<'_>| delete::bulk_roots(tx, &filter);
+        let roots = self.reading(OPERATION, select).await?;
+        let mut total = DeleteInstanceResult::default();
+        let mut roots = roots.as_slice();
+        while left > 0 && !roots.is_empty() {
+            let part = &roots[..roots.len().min(BULK_STEP)];
+            let done = self
+                .delete_roots(OPERATION, part, ended_before, left)
+                .await?;
+            left -= done.deleted;
+            roots = &roots[done.looked_at..];
+            delete::add(&mut total, &done.counts);
+            delete::add(&mut total, &self.sweep_deleted(OPERATION).await);
+            if let (true, [root, rest @ ..]) = (done.is_too_large && left > 0, roots) {
+                let deleted = self.delete_family(OPERATION, root, ended_before).await;
+                let (gone, is_whole) = match deleted {
+                    Err(error) if !error.is_retryable() && !error.is_store_closed() => {
+                        tracing::error!(target: "duroxide::providers::sqlite", instance_id = %root, %error, "a family cannot be deleted because part of it cannot be read; restore a backup");
+                        (DeleteInstanceResult::default(), false)
+                    }
+                    deleted => deleted?,
+                };
+                delete::add(&mut total, &gone);
+                left -= usize::from(is_whole);
+                roots = rest;
+            }
+        }
+        Ok(total)
+    }
+
+    /// Deletes old executions of one instance, a bounded part in each transaction.
+    pub(crate) async fn prune_one(
+        &self,
+        instance_id: &str,
+        options: PruneOptions,
+    ) -> Answer<PruneResult> {
+        let mut total = PruneResult::default();
+        loop {
+            let (id, options) = (instance_id.to_owned(), options.clone());
+            let step = move |tx: &mut WriterTx<'_>| prune::step(tx, &id, &options);
+            let step = self
+                .writing("prune_executions", LeaseView::Needed, step)
+                .await?;
+            prune::add(&mut total, &step.result);
+            if step.is_done {
+                return Ok(total);
+            }
+        }
+    }
+
+    /// Deletes old executions of the instances that a filter admits, a bounded part in each transaction.
+    pub(crate) async fn prune_in_bulk(
+        &self,
+        filter: InstanceFilter,
+        options: PruneOptions,
+    ) -> Answer<PruneResult> {
+        const OPERATION: &str = "prune_executions_bulk";
+        let select = move |tx: &mut Tx<'_>| prune::bulk_instances(tx, &filter);
+        let mut ids = self.reading(OPERATION, select).await?;
+        let mut total = PruneResult::default();
+        while !ids.is_empty() {
+            // May run again if the transaction it is part of is begun anew.
+            let (left, options) = (std::mem::take(&mut ids), options.clone());
+            let step = move |tx: &mut WriterTx<'_>| prune::bulk_step(tx, left.clone(), &options);
+            let (left, counts) = self.writing(OPERATION, LeaseView::Needed, step).await?;
+            ids = left;
+            prune::add(&mut total, &counts);
+        }
+        Ok(total)
+    }
+
+    /// Deletes some roots with their trees. One that cannot be read costs only itself.
+    async fn delete_roots(
+        &self,
+        operation: &str,
+        roots: &[String],
+        ended_before: Option<i64>,
+        limit: usize,
+    ) -> Answer<delete::BulkStep> {
+        let all = roots.to_vec();
+        let step = move |tx: &mut WriterTx<'_>| delete::bulk_step(tx, &all, ended_before, limit);
+        let error = match self.store.write(LeaseView::Needed, while_open(step)).await {
+            Err(error @ SqliteError::Damaged { .. }) => error,
+            done => return done.at(operation),
+        };
+        let mut total = delete::BulkStep::default();
+        if let [root] = roots {
+            tracing::error!(target: "duroxide::providers::sqlite", instance_id = %root, %error, "an instance cannot be deleted because part of it cannot be read; restore a backup");
+            total.looked_at = 1;
+            return Ok(total);
+        }
+        for root in roots.chunks(1) {
+            let left = limit - total.deleted;
+            let one = Box::pin(self.delete_roots(operation, root, ended_before, left));
+            let one = one.await?;
+            total.looked_at += one.looked_at;
+            total.deleted += one.deleted;
+            delete::add(&mut total.counts, &one.counts);
+            if one.is_too_large || one.looked_at == 0 {
+                total.is_too_large = one.is_too_large;
+                break;
+            }
+        }
+        Ok(total)
+    }
+
+    /// Deletes a finished family that is too large for one transaction, step by step; returns what went, and whether
+    /// that was all of it.
+    async fn delete_family(
+        &self,
+        operation: &str,
+        root: &str,
+        ended_before: Option<i64>,
+    ) -> Answer<(DeleteInstanceResult, bool)> {
+        let mut total = DeleteInstanceResult::default();
+        let id = root.to_owned();
+        let look = move |tx: &mut Tx<'_>| delete_family::read(tx, &id, ended_before);
+        let Some(mut family) = self.reading(operation, look).await? else {
+            return Ok((total, false));
+        };
+        loop {
+            let members = family.next();
+            if members.is_empty() {
+                return Ok((total, true));
+            }
+            let (root, ended_before) = family.root();
+            let (root, going) = (root.to_owned(), members.clone());
+            let step =
+                move |tx: &mut WriterTx<'_>| delete_family::step(tx, (&root, ended_before), &going);
+            let Some(gone) = self.writing(operation, LeaseView::Needed, step).await? else {
+                return Ok((total, false));
+            };
+            family.gone(&members);
+            delete::add(&mut total, &gone);
+            delete::add(&mut total, &self.sweep_deleted(operation).await);
+        }
+    }
+
+    /// Deletes what is left of deleted instances; returns what went. The deletion itself is committed: what
+    /// fails here is logged, and goes on with the next deletion, opening or claim of the id.
+    pub(crate) async fn sweep_deleted(&self, operation: &str) -> DeleteInstanceResult {
+        self.sweep_or_log(operation, deletions::next_deleted).await
+    }
+
+    /// As [`sweep_deleted`](Self::sweep_deleted), and also removes what interrupted restores left. Only for opening: no
+    /// restore of this process runs then.
+    pub(crate) async fn sweep_all(&self, operation: &str) {
+        self.sweep_or_log(operation, deletions::next).await;
+    }
+
+    async fn sweep_or_log(
+        &self,
+        operation: &str,
+        find: fn(&Tx<'_>, Option<&str>) -> Result<Option<String>, SqliteError>,
+    ) -> DeleteInstanceResult {
+        let mut gone = DeleteInstanceResult::default();
+        let mut after: Option<String> = None;
+        loop {
+            let from = after.clone();
+            // Asked of a reader first: there is rarely anything.
+            let next = move |tx: &mut Tx<'_>| find(tx, from.as_deref());
+            let next = match self.reading(operation, next).await {
+                Ok(Some(next)) => next,
+                Ok(None) => return gone,
+                Err(error) => {
+                    tracing::warn!(target: "duroxide::providers::sqlite", %error, "what is left of deleted instances stays for now");
+                    return gone;
+                }
+            };
+            let id = next.clone();
+            let step = move |tx: &mut WriterTx<'_>| delete::sweep(tx, &id, steps::STEP_ROWS);
+            // Swept in a closed store too: no read shows these rows.
+            let swept = self.writing_always(operation, LeaseView::Needed, step);
+            match swept.await {
+                Ok(swept) => delete::add(&mut gone, &swept.counts),
+                Err(error) => {
+                    tracing::warn!(target: "duroxide::providers::sqlite", instance_id = %next, %error, "what is left of a deleted instance stays for now");
+                    after = Some(next);
+                }
+            }
+        }
+    }
+}
