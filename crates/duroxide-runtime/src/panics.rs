@@ -1,4 +1,5 @@
-//! The words of a panic of author's code.
+//! The words of a panic of author's code. In: what `catch_unwind` caught. Out: the text that is recorded as the failure
+//! of an activity, or of an effect in place.
 
 use std::any::Any;
 

@@ -1,4 +1,5 @@
-//! What a query answers with.
+//! What a query answers with: instances as a store read them, their status as text, counts and pages. Plain data;
+//! nothing here reads a store.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::PageCursor;
 use crate::label::Labels;
-use crate::provider::Incarnation;
+use crate::provider::{ExecutionStatus, Incarnation};
 
 /// Status of the current execution of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -37,12 +38,12 @@ impl InstanceStatus {
     /// The status with this stored text.
     #[must_use]
     pub fn of_stored(text: &str) -> Self {
-        match text {
-            "Running" => Self::Running,
-            "ContinuedAsNew" => Self::ContinuedAsNew,
-            "Completed" => Self::Completed,
-            "Failed" => Self::Failed,
-            _ => Self::Unknown,
+        match ExecutionStatus::parse(text) {
+            Some(ExecutionStatus::Running) => Self::Running,
+            Some(ExecutionStatus::ContinuedAsNew) => Self::ContinuedAsNew,
+            Some(ExecutionStatus::Completed) => Self::Completed,
+            Some(ExecutionStatus::Failed) => Self::Failed,
+            None => Self::Unknown,
         }
     }
 
@@ -50,10 +51,10 @@ impl InstanceStatus {
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Running => "Running",
-            Self::ContinuedAsNew => "ContinuedAsNew",
-            Self::Completed => "Completed",
-            Self::Failed => "Failed",
+            Self::Running => ExecutionStatus::Running.as_str(),
+            Self::ContinuedAsNew => ExecutionStatus::ContinuedAsNew.as_str(),
+            Self::Completed => ExecutionStatus::Completed.as_str(),
+            Self::Failed => ExecutionStatus::Failed.as_str(),
             Self::Unknown => "Unknown",
         }
     }
