@@ -21,7 +21,7 @@ use crate::sim::Sim;
 /// Everything the store holds of one instance: its executions that are left, oldest first.
 pub(crate) type Histories = BTreeMap<u64, Vec<Event>>;
 
-/// What is looked at.
+/// What a run leaves to be checked.
 pub struct Scene {
     pub sim: Arc<Sim>,
     pub store: Arc<dyn Provider>,
@@ -43,44 +43,44 @@ impl Scene {
 }
 
 /// Looks at everything.
-pub async fn check(world: &Scene, is_done: bool) {
+pub async fn check(scene: &Scene, is_done: bool) {
     if !is_done {
-        stuck(world).await;
+        stuck(scene).await;
     }
     let mut instances = BTreeMap::new();
-    for id in world.admin().list_instances().await.unwrap_or_default() {
-        instances.insert(id.clone(), read(world, &id).await);
+    for id in scene.admin().list_instances().await.unwrap_or_default() {
+        instances.insert(id.clone(), read(scene, &id).await);
     }
     for (id, histories) in &instances {
-        history::check(world, id, histories);
+        history::check(scene, id, histories);
     }
     if is_done {
-        outcome::check(world, &instances).await;
-        effects::check(world);
-        queue_messages::check(world);
-        cancelled::check(world, &instances);
-        leftovers(world, &instances).await;
+        outcome::check(scene, &instances).await;
+        effects::check(scene);
+        queue_messages::check(scene);
+        cancelled::check(scene, &instances);
+        leftovers(scene, &instances).await;
     }
 }
 
-async fn read(world: &Scene, id: &str) -> Histories {
+async fn read(scene: &Scene, id: &str) -> Histories {
     let mut histories = BTreeMap::new();
-    for execution in world.admin().list_executions(id).await.unwrap_or_default() {
-        let history = world
+    for execution in scene.admin().list_executions(id).await.unwrap_or_default() {
+        let history = scene
             .admin()
             .read_history_with_execution_id(id, execution)
             .await;
         match history {
             Ok(history) => drop(histories.insert(execution, history)),
-            Err(error) => world.sim.violation(format!("{id} cannot be read: {error}")),
+            Err(error) => scene.sim.violation(format!("{id} cannot be read: {error}")),
         }
     }
     histories
 }
 
 /// An instance waits although no fault has happened for long: says for what.
-async fn stuck(world: &Scene) {
-    for client in &world.clients {
+async fn stuck(scene: &Scene) {
+    for client in &scene.clients {
         let lives = client
             .lives
             .lock()
@@ -94,7 +94,7 @@ async fn stuck(world: &Scene) {
             continue;
         }
         let id = &client.plan.id;
-        let histories = read(world, id).await;
+        let histories = read(scene, id).await;
         let last: Vec<_> = histories
             .values()
             .next_back()
@@ -107,7 +107,7 @@ async fn stuck(world: &Scene) {
                     .collect()
             })
             .unwrap_or_default();
-        world.sim.violation(format!(
+        scene.sim.violation(format!(
             "{id} is stuck in life {}, last events {last:?}",
             lives.len()
         ));
@@ -115,8 +115,8 @@ async fn stuck(world: &Scene) {
 }
 
 /// What must not be left when everything has ended.
-async fn leftovers(world: &Scene, instances: &BTreeMap<String, Histories>) {
-    let sim = &world.sim;
+async fn leftovers(scene: &Scene, instances: &BTreeMap<String, Histories>) {
+    let sim = &scene.sim;
     for (id, histories) in instances {
         let Some(last) = histories.values().next_back() else {
             continue;
@@ -131,18 +131,18 @@ async fn leftovers(world: &Scene, instances: &BTreeMap<String, Histories>) {
             sim.violation(format!("{id} never ends, last events {names:?}"));
         }
     }
-    match world.admin().get_queue_depths().await {
+    match scene.admin().get_queue_depths().await {
         Ok(depths) if depths.orchestrator_queue + depths.worker_queue == 0 => {}
         Ok(depths) => sim.violation(format!("queues are not empty in the end: {depths:?}")),
         Err(error) => sim.violation(format!("queues cannot be read: {error}")),
     }
-    for letter in world
+    for letter in scene
         .admin()
         .list_dead_letters(100)
         .await
         .unwrap_or_default()
     {
-        let excused = world.clients.iter().any(|client| {
+        let excused = scene.clients.iter().any(|client| {
             let deleted = client.plan.lives.len() > 1
                 || matches!(
                     client.plan.lives[0].end,

@@ -14,7 +14,7 @@ const NEWS_MS: u64 = 3_000;
 /// this time of quiet.
 const TURN_MS: u64 = 30_000;
 
-pub(super) fn check(world: &Scene, instances: &BTreeMap<String, Histories>) {
+pub(super) fn check(scene: &Scene, instances: &BTreeMap<String, Histories>) {
     for (id, histories) in instances {
         for history in histories.values() {
             for event in history {
@@ -23,7 +23,7 @@ pub(super) fn check(world: &Scene, instances: &BTreeMap<String, Histories>) {
                     .and_then(|source| history.get(source as usize - 1));
                 let Some(schedule) = schedule else { continue };
                 match (&event.kind, &schedule.kind) {
-                    (EventKind::ActivityCancelRequested { .. }, _) => activity(world, id, event),
+                    (EventKind::ActivityCancelRequested { .. }, _) => activity(scene, id, event),
                     (
                         EventKind::SubOrchestrationCancelRequested { .. },
                         EventKind::SubOrchestrationScheduled { instance, .. },
@@ -33,7 +33,7 @@ pub(super) fn check(world: &Scene, instances: &BTreeMap<String, Histories>) {
                         if let Some(histories) = instances.get(&child)
                             && child != *id
                         {
-                            heard(world, &child, event.timestamp_ms, histories);
+                            heard(scene, &child, event.timestamp_ms, histories);
                         }
                     }
                     _ => {}
@@ -43,24 +43,24 @@ pub(super) fn check(world: &Scene, instances: &BTreeMap<String, Histories>) {
     }
 }
 
-fn activity(world: &Scene, id: &str, cancel: &Event) {
+fn activity(scene: &Scene, id: &str, cancel: &Event) {
     // Not when it was decided: until the store has it, the activity is wanted.
-    let stored = world
+    let stored = scene
         .sim
         .stored_ms(id, cancel.execution_id, cancel.event_id);
     let cancelled_ms = stored.unwrap_or_else(|| cancel.timestamp_ms.saturating_sub(EPOCH_MS));
-    for run in world.sim.effects.all() {
+    for run in scene.sim.effects.all() {
         let is_it = run.instance == id
             && run.execution == cancel.execution_id
             && Some(run.activity) == cancel.source_event_id;
         let is_late = run.began_ms > cancelled_ms + NEWS_MS;
         if is_it
             && is_late
-            && !world
+            && !scene
                 .sim
                 .was_disturbed(run.node, cancelled_ms, run.began_ms)
         {
-            world.sim.violation(format!(
+            scene.sim.violation(format!(
                 "activity {} was cancelled at {cancelled_ms} and began on {} at {}",
                 run.label, run.life, run.began_ms
             ));
@@ -68,10 +68,10 @@ fn activity(world: &Scene, id: &str, cancel: &Event) {
     }
 }
 
-fn heard(world: &Scene, child: &str, cancelled_ms: u64, histories: &Histories) {
+fn heard(scene: &Scene, child: &str, cancelled_ms: u64, histories: &Histories) {
     let quiet_ms = |event: &Event| {
         let at = |timestamp_ms: u64| timestamp_ms.saturating_sub(EPOCH_MS);
-        let disturbed = world
+        let disturbed = scene
             .sim
             .disturbed_ms(at(cancelled_ms), at(event.timestamp_ms));
         (event.timestamp_ms)
@@ -93,6 +93,6 @@ fn heard(world: &Scene, child: &str, cancelled_ms: u64, histories: &Histories) {
             "{child} was cancelled and went on to event {}",
             event.event_id
         );
-        world.sim.violation(text);
+        scene.sim.violation(text);
     }
 }

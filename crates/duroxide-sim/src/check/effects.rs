@@ -13,14 +13,14 @@ use crate::effects::Effect;
 use crate::model::Expected;
 use crate::plan::{Code, LifeEnd};
 
-pub(super) fn check(world: &Scene) {
-    let runs = world.sim.effects.all();
+pub(super) fn check(scene: &Scene) {
+    let runs = scene.sim.effects.all();
     let mut by_label: BTreeMap<&str, Vec<&Effect>> = BTreeMap::new();
     for run in &runs {
         by_label.entry(&run.label).or_default().push(run);
     }
     let mut known = BTreeSet::new();
-    for client in &world.clients {
+    for client in &scene.clients {
         let lives = client
             .lives
             .lock()
@@ -28,33 +28,33 @@ pub(super) fn check(world: &Scene) {
             .clone();
         for (number, life) in lives.iter().enumerate() {
             let expected = client.expected(number);
-            let is_excused = world.sim.has_collided(&client.plan.id) && lives.len() > 1;
+            let is_excused = scene.sim.has_collided(&client.plan.id) && lives.len() > 1;
             let must =
                 matches!(life.outcome, Some(OrchestrationStatus::Completed { .. })) && !is_excused;
-            put_right(world, client, number, life, &by_label);
+            put_right(scene, client, number, life, &by_label);
             let must = match (must, client.plan.lives[number].retries) {
                 (false, _) => Must::Nothing,
                 (true, true) => Must::Finish,
                 (true, false) => Must::FinishOnce,
             };
-            all_ran(world, &expected, must, &by_label, &mut known);
+            all_ran(scene, &expected, must, &by_label, &mut known);
         }
     }
-    sessions(world, &runs);
-    owners(world, &runs);
+    sessions(scene, &runs);
+    owners(scene, &runs);
     for (label, runs) in &by_label {
         if !known.contains(*label) {
-            world
+            scene
                 .sim
                 .violation(format!("activity {label} ran and nobody asked for it"));
         }
-        repeats(world, label, runs);
+        repeats(scene, label, runs);
     }
 }
 
 /// Code that winds down when it is asked to is let finish that, however often it is asked.
 fn put_right(
-    world: &Scene,
+    scene: &Scene,
     client: &RootClient,
     number: usize,
     life: &LifeLog,
@@ -64,7 +64,7 @@ fn put_right(
     let was_asked = matches!(plan.end, LifeEnd::Cancel { .. })
         && plan.program.cooperative
         // A node without the code ends what no node with the code takes up.
-        && world.plan.nodes.iter().all(|node| node.code.iter().all(|code| *code == Code::ALL));
+        && scene.plan.nodes.iter().all(|node| node.code.iter().all(|code| *code == Code::ALL));
     let is_cancelled = matches!(
         &life.outcome,
         Some(OrchestrationStatus::Failed {
@@ -86,15 +86,15 @@ fn put_right(
                 "{} life {number} could not put things right",
                 client.plan.id
             );
-            world.sim.violation(text);
+            scene.sim.violation(text);
         }
     }
 }
 
 /// A session that belongs to one slot runs one activity at a time.
-fn sessions(world: &Scene, runs: &[Effect]) {
+fn sessions(scene: &Scene, runs: &[Effect]) {
     for (place, first) in runs.iter().enumerate() {
-        let stable = world.plan.nodes[first.node].stable_id;
+        let stable = scene.plan.nodes[first.node].stable_id;
         let Some(session) = first.session.as_ref().filter(|_| !stable) else {
             continue;
         };
@@ -107,13 +107,13 @@ fn sessions(world: &Scene, runs: &[Effect]) {
                 "{} and {} of {session} run at once",
                 first.label, other.label
             );
-            world.sim.violation(text);
+            scene.sim.violation(text);
         }
     }
 }
 
 /// A session belongs to one node at a time: its activities do not run on two that were well all the time.
-fn owners(world: &Scene, runs: &[Effect]) {
+fn owners(scene: &Scene, runs: &[Effect]) {
     for (place, first) in runs.iter().enumerate() {
         let Some(session) = &first.session else {
             continue;
@@ -126,7 +126,7 @@ fn owners(world: &Scene, runs: &[Effect]) {
             continue;
         };
         let was_away = |node| {
-            world
+            scene
                 .sim
                 .was_disturbed(node, first.began_ms.saturating_sub(60_000), other.began_ms)
         };
@@ -135,7 +135,7 @@ fn owners(world: &Scene, runs: &[Effect]) {
                 "{} on {} and {} on {} of {session} run at once",
                 first.label, first.life, other.label, other.life
             );
-            world.sim.violation(text);
+            scene.sim.violation(text);
         }
     }
 }
@@ -152,7 +152,7 @@ enum Must {
 }
 
 fn all_ran(
-    world: &Scene,
+    scene: &Scene,
     expected: &Expected,
     must: Must,
     runs: &BTreeMap<&str, Vec<&Effect>>,
@@ -175,12 +175,12 @@ fn all_ran(
                 "activity {label} was tried {} times, not {attempts}",
                 ids.len()
             );
-            world.sim.violation(text);
+            scene.sim.violation(text);
         }
     }
     known.extend(expected.may_run.iter().cloned());
     for detached in expected.detached.values() {
-        all_ran(world, detached, must, runs, known);
+        all_ran(scene, detached, must, runs, known);
     }
 }
 
@@ -188,7 +188,7 @@ fn all_ran(
 const TOLD_TO_BEGUN_MS: u64 = 1_000;
 
 /// A run that finished on a node that was well all the time is not done again.
-fn repeats(world: &Scene, label: &str, runs: &[&Effect]) {
+fn repeats(scene: &Scene, label: &str, runs: &[&Effect]) {
     for (place, first) in runs.iter().enumerate() {
         let Some(again) = runs[place + 1..].iter().find(|run| {
             (run.activity, run.execution, &run.instance)
@@ -198,11 +198,11 @@ fn repeats(world: &Scene, label: &str, runs: &[&Effect]) {
         };
         // Either may have been told late of what it was granted.
         let told_ms = first.began_ms.saturating_sub(TOLD_TO_BEGUN_MS);
-        let is_disturbed = |node| world.sim.was_disturbed(node, told_ms, again.began_ms);
+        let is_disturbed = |node| scene.sim.was_disturbed(node, told_ms, again.began_ms);
         let was_away = is_disturbed(first.node) || is_disturbed(again.node);
         let is_needless = first.is_finished && !was_away;
         if is_needless {
-            world.sim.violation(format!(
+            scene.sim.violation(format!(
                 "activity {label} ended on {} at {} and began again on {} at {}",
                 first.life,
                 first.ended_ms.unwrap_or_default(),

@@ -18,9 +18,9 @@ use crate::program::VERSIONS;
 /// Longer histories are replayed at some of their prefixes only.
 const ALL_PREFIXES: usize = 24;
 
-pub(super) fn check(world: &Scene, id: &str, histories: &Histories) {
+pub(super) fn check(scene: &Scene, id: &str, histories: &Histories) {
     // A node whose clock is off knows the store's time as exactly as the store answers.
-    let is_skewed = world.plan.nodes.iter().any(|node| node.skew_ms != 0);
+    let is_skewed = scene.plan.nodes.iter().any(|node| node.skew_ms != 0);
     let tolerance_ms = if is_skewed { 2_500 } else { 0 };
     let mut kv = HashMap::new();
     let is_whole = histories.keys().copied().eq(1..=histories.len() as u64);
@@ -29,17 +29,17 @@ pub(super) fn check(world: &Scene, id: &str, histories: &Histories) {
         let complaints = shape(history, Some(*execution) == last, tolerance_ms);
         for complaint in complaints {
             let text = format!("history of {id} execution {execution}: {complaint}");
-            world.sim.violation(text);
+            scene.sim.violation(text);
         }
         if is_whole {
-            replays(world, id, history, &kv);
+            replays(scene, id, history, &kv);
         }
         if !has_failed(history) {
             fold_key_values(&mut kv, history);
         }
     }
     if is_whole {
-        chain(world, id, histories);
+        chain(scene, id, histories);
     }
 }
 
@@ -127,7 +127,7 @@ fn shape(history: &[Event], is_last: bool, tolerance_ms: u64) -> Vec<String> {
 }
 
 /// Each execution begins with what the one before handed on.
-fn chain(world: &Scene, id: &str, histories: &Histories) {
+fn chain(scene: &Scene, id: &str, histories: &Histories) {
     let all: Vec<&Vec<Event>> = histories.values().collect();
     for pair in all.windows(2) {
         let handed = pair[0].last().map(|event| &event.kind);
@@ -144,7 +144,7 @@ fn chain(world: &Scene, id: &str, histories: &Histories) {
         };
         if !fits {
             let text = format!("an execution of {id} does not begin where the one before ended");
-            world.sim.violation(text);
+            scene.sim.violation(text);
         }
     }
 }
@@ -158,9 +158,9 @@ fn handler(history: &[Event]) -> Option<Arc<dyn OrchestrationHandler>> {
     Some(Arc::new(FnOrchestration(run)))
 }
 
-fn replays(world: &Scene, id: &str, history: &[Event], kv: &HashMap<String, KvEntry>) {
+fn replays(scene: &Scene, id: &str, history: &[Event], kv: &HashMap<String, KvEntry>) {
     let Some(handler) = handler(history) else {
-        world
+        scene
             .sim
             .violation(format!("{id} was begun by a version that no node has"));
         return;
@@ -171,7 +171,7 @@ fn replays(world: &Scene, id: &str, history: &[Event], kv: &HashMap<String, KvEn
         let loaded = Execution::load(&history[..end], Arc::clone(&handler), kv.clone());
         if let Err(divergence) = loaded {
             let text = format!("{id} does not replay from its first {end} events: {divergence}");
-            world.sim.violation(text);
+            scene.sim.violation(text);
             return;
         }
     }

@@ -13,8 +13,8 @@ use crate::model::Expected;
 use crate::plan::LifeEnd;
 use crate::program::TAKEN;
 
-pub(super) async fn check(world: &Scene, instances: &BTreeMap<String, Histories>) {
-    for client in &world.clients {
+pub(super) async fn check(scene: &Scene, instances: &BTreeMap<String, Histories>) {
+    for client in &scene.clients {
         let lives = client
             .lives
             .lock()
@@ -23,7 +23,7 @@ pub(super) async fn check(world: &Scene, instances: &BTreeMap<String, Histories>
         let last = lives.len() - 1;
         for (number, life) in lives.iter().enumerate() {
             let expected = client.expected(number);
-            if world.sim.has_collided(&client.plan.id) && lives.len() > 1 {
+            if scene.sim.has_collided(&client.plan.id) && lives.len() > 1 {
                 continue;
             }
             let is_limited = matches!(client.plan.lives[number].end, LifeEnd::Limit { .. });
@@ -36,23 +36,23 @@ pub(super) async fn check(world: &Scene, instances: &BTreeMap<String, Histories>
             };
             if let Some(complaint) = wrong {
                 let id = &client.plan.id;
-                world
+                scene
                     .sim
                     .violation(format!("{id} life {number}: {complaint}"));
             }
             let ended_as_expected =
                 matches!(life.outcome, Some(OrchestrationStatus::Completed { .. }));
             if ended_as_expected && number == last {
-                state(world, client, &expected, instances).await;
+                state(scene, client, &expected, instances).await;
             }
             if ended_as_expected {
-                detached(world, client, number == last, &expected, instances);
+                detached(scene, client, number == last, &expected, instances);
             }
         }
         let is_gone = lives.last().is_some_and(|life| life.is_deleted);
         if is_gone && instances.contains_key(&client.plan.id) {
             let text = format!("{} was deleted and is there again", client.plan.id);
-            world.sim.violation(text);
+            scene.sim.violation(text);
         }
     }
 }
@@ -100,13 +100,13 @@ fn complaint(life: &LifeLog, expected: &Expected, is_limited: bool) -> Option<St
 
 /// Key-values and status of an instance that returned.
 async fn state(
-    world: &Scene,
+    scene: &Scene,
     client: &RootClient,
     expected: &Expected,
     instances: &BTreeMap<String, Histories>,
 ) {
     let id = &client.plan.id;
-    let stored = world.store.get_kv_all_values(id).await.unwrap_or_default();
+    let stored = scene.store.get_kv_all_values(id).await.unwrap_or_default();
     let stored: BTreeMap<_, _> = stored.into_iter().collect();
     // Replies are kept beside what the program wrote.
     let stored: BTreeMap<_, _> = stored
@@ -115,21 +115,21 @@ async fn state(
         .collect();
     if stored != expected.kv {
         let text = format!("{id} has key-values {stored:?}, not {:?}", expected.kv);
-        world.sim.violation(text);
+        scene.sim.violation(text);
     }
-    let labels = world.admin().labels(id).await.unwrap_or_default();
+    let labels = scene.admin().labels(id).await.unwrap_or_default();
     if labels != expected.labels {
         let text = format!("{id} has labels {labels:?}, not {:?}", expected.labels);
-        world.sim.violation(text);
+        scene.sim.violation(text);
     }
-    let outcome = world.store.read_outcome(id).await.ok().flatten();
+    let outcome = scene.store.read_outcome(id).await.ok().flatten();
     let status = outcome.and_then(|outcome| outcome.custom_status);
     if status != expected.status {
         let text = format!("{id} has status {status:?}, not {:?}", expected.status);
-        world.sim.violation(text);
+        scene.sim.violation(text);
     }
     let Some(histories) = instances.get(id) else {
-        world.sim.violation(format!("{id} ended and is gone"));
+        scene.sim.violation(format!("{id} ended and is gone"));
         return;
     };
     let is_whole = histories.keys().copied().eq(1..=expected.executions);
@@ -141,10 +141,10 @@ async fn state(
             histories.keys(),
             expected.executions
         );
-        world.sim.violation(text);
+        scene.sim.violation(text);
     }
     if is_whole && history::key_values(histories) != stored {
-        world
+        scene
             .sim
             .violation(format!("{id} has other key-values than its events say"));
     }
@@ -152,7 +152,7 @@ async fn state(
 
 /// What was started detached has run and ended as it should.
 fn detached(
-    world: &Scene,
+    scene: &Scene,
     client: &RootClient,
     is_last: bool,
     expected: &Expected,
@@ -163,7 +163,7 @@ fn detached(
         let id = format!("d~{label}");
         let Some(histories) = instances.get(&id) else {
             if is_last || !client.plan.lives.is_empty() {
-                world
+                scene
                     .sim
                     .violation(format!("{id} was started detached and is not there"));
             }
@@ -184,7 +184,7 @@ fn detached(
         };
         if !fits {
             let text = format!("{id} ended with {end:?}, not {:?}", expected.result);
-            world.sim.violation(text);
+            scene.sim.violation(text);
         }
     }
 }

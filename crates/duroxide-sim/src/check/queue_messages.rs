@@ -1,5 +1,6 @@
-//! Queue messages: what a program took is what its client sent, in order, each once. A message that was acknowledged is
-//! not passed over; one whose sending failed may be there or not.
+//! Queue messages. In: what each client sent, and what its program says that it took. Out: violations. A program takes
+//! the messages in order, each once, and passes over none that the store acknowledged; one whose sending failed may be
+//! there or not.
 
 use std::sync::PoisonError;
 
@@ -9,8 +10,8 @@ use super::Scene;
 use crate::client::LifeLog;
 use crate::program::TAKEN;
 
-pub(super) fn check(world: &Scene) {
-    for client in &world.clients {
+pub(super) fn check(scene: &Scene) {
+    for client in &scene.clients {
         let lives = client
             .lives
             .lock()
@@ -19,7 +20,7 @@ pub(super) fn check(world: &Scene) {
         for (number, life) in lives.iter().enumerate() {
             if let Some(complaint) = complaint(life) {
                 let text = format!("{} life {number}: {complaint}", client.plan.id);
-                world.sim.violation(text);
+                scene.sim.violation(text);
             }
         }
     }

@@ -1,4 +1,6 @@
-//! What an instance is from its start to its deletion, and what operators do to it and to its store.
+//! The list of cases about an instance from its start to its deletion, and about what operators do to it and to its
+//! store. In: the groups before these. Out: the same with these. A line has the function of a case and what it needs;
+//! the cases themselves are in `cases/`.
 
 /// Adds its groups to those before them.
 #[doc(hidden)]

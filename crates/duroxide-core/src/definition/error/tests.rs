@@ -1,3 +1,5 @@
+//! From stored details to the typed errors of calls: what comes back as the author's own error, and what does not.
+
 use std::fmt;
 use std::time::Duration;
 

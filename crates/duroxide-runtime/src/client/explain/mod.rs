@@ -189,18 +189,7 @@ impl Client {
         if is_open {
             let execution_id = history.last().map_or(1, |event| event.execution_id);
             let told = around.blocked(instance, execution_id);
-            // Nodes that are up say it every few seconds; what a node noted outlives it.
-            let noted = if told.is_empty() {
-                self.admin()?.block_note(instance).await?
-            } else {
-                None
-            };
-            findings.extend(told);
-            findings.extend(noted.map(|note| Finding::Blocked {
-                node: note.node,
-                report: note.blocked.report,
-                attempts: note.blocked.attempts,
-            }));
+            findings.extend(self.or_as_noted(instance, told).await?);
         }
         // What has ended has messages only if something is to become of it: a retry waits for a node.
         if paused.is_none() {
@@ -224,6 +213,25 @@ impl Client {
             waits,
             findings,
         }))
+    }
+
+    /// What nodes that are up say about an instance that they cannot go on with; if none says anything, what a node noted,
+    /// which outlives it.
+    async fn or_as_noted(
+        &self,
+        instance: &str,
+        told: Vec<Finding>,
+    ) -> Result<Vec<Finding>, ClientError> {
+        if !told.is_empty() {
+            return Ok(told);
+        }
+        let noted = self.admin()?.block_note(instance).await?;
+        let finding = noted.map(|note| Finding::Blocked {
+            node: note.node,
+            report: note.blocked.report,
+            attempts: note.blocked.attempts,
+        });
+        Ok(finding.into_iter().collect())
     }
 
     /// Adds to a wait what its history does not say.

@@ -28,7 +28,7 @@ pub(super) fn remember(
         memory.forget(instance);
         return Ok(());
     }
-    let last_written = commit.events.iter().map(|event| event.event_id).max();
+    let last_written = last_written(commit);
     let changed = memory.change(instance, commit.execution_id, |entry| {
         entry.is_running &= commit.keeps_running();
         entry.is_idle = is_idle;
@@ -48,6 +48,25 @@ pub(super) fn remember(
         memory.forget(instance);
         return Ok(());
     }
+    if let Some(entry) = read(tx, instance, commit, lane, is_idle)? {
+        memory.insert(instance, entry);
+    }
+    Ok(())
+}
+
+/// The last event that the turn writes.
+fn last_written(commit: &Commit) -> Option<u64> {
+    commit.events.iter().map(|event| event.event_id).max()
+}
+
+/// The instance as this turn leaves it, for a memory that lacks it; `None` if there is a history, but no row.
+fn read(
+    tx: &WriterTx<'_>,
+    instance: &str,
+    commit: &Commit,
+    lane: Option<&str>,
+    is_idle: bool,
+) -> Result<Option<RecentInstance>> {
     let handler = match &commit.named {
         Some(named) if commit.begins_instance() => Some(Handler {
             name: named.name.clone(),
@@ -59,24 +78,22 @@ pub(super) fn remember(
         }),
         _ => instances::handler(tx, instance)?,
     };
-    // Without one there is a history, but no row.
-    if let Some(handler) = handler {
-        let is_current = handler.execution_id == commit.execution_id;
-        let entry = RecentInstance {
-            last_event_id: if commit.begins_instance() {
-                last_written
-            } else {
-                history::last_event_id(tx, instance, handler.execution_id)?
-            },
-            is_idle,
-            head_at: None,
-            is_running: is_current
-                && commit.execution.status.as_deref() == Some(ExecutionStatus::Running.as_str()),
-            handler,
-        };
-        memory.insert(instance, entry);
-    }
-    Ok(())
+    let Some(handler) = handler else {
+        return Ok(None);
+    };
+    let is_current = handler.execution_id == commit.execution_id;
+    Ok(Some(RecentInstance {
+        last_event_id: if commit.begins_instance() {
+            last_written(commit)
+        } else {
+            history::last_event_id(tx, instance, handler.execution_id)?
+        },
+        is_idle,
+        head_at: None,
+        is_running: is_current
+            && commit.execution.status.as_deref() == Some(ExecutionStatus::Running.as_str()),
+        handler,
+    }))
 }
 
 /// What the turn did to the instance, for its watches.

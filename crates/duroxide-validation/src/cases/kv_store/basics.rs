@@ -1,4 +1,4 @@
-//! Set, read, clear.
+//! Key-values, one call at a time: set, read, cleared, as clients see them after the commit of the turn.
 
 use super::get;
 use crate::ProviderFactory;
