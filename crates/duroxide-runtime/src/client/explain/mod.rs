@@ -215,8 +215,8 @@ impl Client {
         }))
     }
 
-    /// What nodes that are up say about an instance that they cannot go on with; if none says anything, what a node noted,
-    /// which outlives it.
+    /// What nodes that are up say about an instance that they cannot go on with; if none says anything, what a node
+    /// noted, which outlives it.
     async fn or_as_noted(
         &self,
         instance: &str,

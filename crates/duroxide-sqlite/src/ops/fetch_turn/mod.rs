@@ -169,9 +169,9 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
     })
 }
 
-/// Puts right what the walk met beside the instances that it chose: hides or dead-letters messages of unknown instances,
-/// goes on with deletions, moves messages into the lane where they belong. Returns whether it leaves something to the
-/// next claim.
+/// Puts right what the walk met beside the instances that it chose: hides or dead-letters messages of unknown
+/// instances, goes on with deletions, moves messages into the lane where they belong. Returns whether it leaves
+/// something to the next claim.
 fn put_right(tx: &mut WriterTx<'_>, ask: &Ask, chosen: &Chosen) -> Result<bool> {
     let mut leaves_some = !chosen.being_deleted.is_empty() || !chosen.held_back.is_empty();
     let mut left = AWAITING_START_MAX;

@@ -190,7 +190,8 @@ enum Place<'l> {
     ToBeFound(Option<&'l str>),
 }
 
-/// Where a message goes; `lane` is its lane, if that is certain, `remembered` what the writer remembers of the instance.
+/// Where a message goes; `lane` is its lane, if that is certain, `remembered` what the writer remembers of the
+/// instance.
 fn place_of<'l>(
     message: &NewMessage,
     visible_at: i64,
