@@ -153,7 +153,7 @@ impl ProviderAdmin for SqliteProvider {
         instance_id: &str,
         options: PruneOptions,
     ) -> Answer<PruneResult> {
-        self.prune_one(instance_id, options).await
+        self.prune_one(instance_id, &options).await
     }
 
     async fn prune_executions_bulk(
@@ -161,7 +161,7 @@ impl ProviderAdmin for SqliteProvider {
         filter: InstanceFilter,
         options: PruneOptions,
     ) -> Answer<PruneResult> {
-        self.prune_in_bulk(filter, options).await
+        self.prune_in_bulk(filter, &options).await
     }
 
     async fn list_dead_letters(&self, limit: u32) -> Answer<Vec<DeadLetter>> {

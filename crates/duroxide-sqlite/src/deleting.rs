@@ -62,7 +62,7 @@ impl SqliteProvider {
     pub(crate) async fn prune_one(
         &self,
         instance_id: &str,
-        options: PruneOptions,
+        options: &PruneOptions,
     ) -> Answer<PruneResult> {
         let mut total = PruneResult::default();
         loop {
@@ -82,7 +82,7 @@ impl SqliteProvider {
     pub(crate) async fn prune_in_bulk(
         &self,
         filter: InstanceFilter,
-        options: PruneOptions,
+        options: &PruneOptions,
     ) -> Answer<PruneResult> {
         const OPERATION: &str = "prune_executions_bulk";
         let select = move |tx: &mut Tx<'_>| prune::bulk_instances(tx, &filter);
