@@ -1,7 +1,7 @@
 //! One exchange with the server. In: a batch. Out: every write answered, and what the claims brought.
 //!
 //! What fails, fails alone: turns that lost their lease get that answer and the others are sent again; if a statement
-//! breaks, each write is tried in a transaction of its own.
+//! breaks, each write is tried in a transaction of its own. What a claim cannot read is put to rest (`unreadable.rs`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use super::batch::{Batch, Part};
 use super::exchange_result::ExchangeResult;
 use super::settle::settle;
 use super::single_call;
+use super::unreadable;
 use super::write::{Op, Write};
 use crate::calls::claim_turns::Claimed;
 use crate::calls::commit_turn::Commit;
@@ -27,6 +28,8 @@ use crate::watch::Watches;
 
 /// The code with which the server refuses an early turn (`0018_early.sql`).
 const EARLY_REFUSED: &str = "DX002";
+/// How often one exchange is tried again without what its claims could not read.
+const REST_ROUNDS_MAX: u32 = 8;
 
 pub(super) async fn run(db: Arc<Db>, watches: Arc<Watches>, batch: Batch) -> ExchangeResult {
     let looks = !batch.turns.is_empty() || (!batch.work.is_empty() && batch.loans.is_empty());
@@ -39,22 +42,42 @@ pub(super) async fn run(db: Arc<Db>, watches: Arc<Watches>, batch: Batch) -> Exc
 }
 
 async fn exchange(db: Arc<Db>, watches: Arc<Watches>, batch: Batch) -> ExchangeResult {
-    match attempt(&db, &batch).await {
+    match attempt_without_unreadable(&db, &batch).await {
         Ok((rows, asked)) => settle(&db, &watches, batch, &rows, asked),
         Err(ExchangeError::EarlyRefused(_, others)) if batch.is_strict() => {
             undo_early(batch, &others)
         }
-        Err(ExchangeError::RowLocked(_) | ExchangeError::OnePart) if batch.is_strict() => {
-            undo_early(batch, &[])
-        }
-        Err(ExchangeError::Whole(error) | ExchangeError::RowLocked(error)) if batch.size() <= 1 => {
-            fail(batch, &error)
-        }
+        Err(
+            ExchangeError::RowLocked(_) | ExchangeError::OnePart | ExchangeError::Unreadable(_),
+        ) if batch.is_strict() => undo_early(batch, &[]),
+        // Claims that fail again and again must not be tried again at once.
+        Err(ExchangeError::Unreadable(error)) if batch.writes.is_empty() => fail(batch, &error),
+        Err(
+            ExchangeError::Whole(error)
+            | ExchangeError::RowLocked(error)
+            | ExchangeError::Unreadable(error),
+        ) if batch.size() <= 1 => fail(batch, &error),
         Err(ExchangeError::Whole(error) | ExchangeError::EarlyRefused(error, _)) => {
             fail(batch, &error)
         }
-        Err(ExchangeError::RowLocked(_) | ExchangeError::OnePart) => {
-            one_by_one(&db, &watches, batch).await
+        Err(
+            ExchangeError::RowLocked(_) | ExchangeError::OnePart | ExchangeError::Unreadable(_),
+        ) => one_by_one(&db, &watches, batch).await,
+    }
+}
+
+/// As [`attempt`]. What the claims of the batch could not read is put to rest, and the exchange tried again without it.
+async fn attempt_without_unreadable(
+    db: &Db,
+    batch: &Batch,
+) -> std::result::Result<(Rows, Instant), ExchangeError> {
+    let mut rounds = 0;
+    loop {
+        let tried = attempt(db, batch).await;
+        rounds += 1;
+        let is_unreadable = matches!(tried, Err(ExchangeError::Unreadable(_)));
+        if !is_unreadable || rounds > REST_ROUNDS_MAX || !unreadable::rest(db, batch).await {
+            return tried;
         }
     }
 }
@@ -67,6 +90,8 @@ enum ExchangeError {
     OnePart,
     /// Another transaction held a row for too long that one of the parts needs.
     RowLocked(PgError),
+    /// The server met a row that it cannot read.
+    Unreadable(PgError),
     /// An early turn was refused because its instance has changed; the instances, if the server named them.
     EarlyRefused(PgError, Vec<String>),
 }
@@ -124,6 +149,9 @@ async fn attempt(db: &Db, batch: &Batch) -> std::result::Result<(Rows, Instant),
         }
         let duplicate = error.code() == Some(&SqlState::UNIQUE_VIOLATION);
         let error = PgError::of_sent(error);
+        if matches!(error, PgError::Unreadable { .. }) {
+            return Err(ExchangeError::Unreadable(error));
+        }
         let is_about_all = matches!(
             error,
             PgError::OutOfReach { .. }
@@ -186,9 +214,11 @@ async fn one_by_one(db: &Arc<Db>, watches: &Arc<Watches>, batch: Batch) -> Excha
         let alone = Batch::alone(write);
         let one = match attempt(db, &alone).await {
             Ok((rows, asked)) => settle(db, watches, alone, &rows, asked),
-            Err(ExchangeError::Whole(error) | ExchangeError::EarlyRefused(error, _)) => {
-                fail(alone, &error)
-            }
+            Err(
+                ExchangeError::Whole(error)
+                | ExchangeError::EarlyRefused(error, _)
+                | ExchangeError::Unreadable(error),
+            ) => fail(alone, &error),
             Err(ExchangeError::RowLocked(error)) => {
                 for instance in touched {
                     held.insert(instance, error.again());

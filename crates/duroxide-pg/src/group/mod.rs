@@ -13,7 +13,7 @@
 //! `finish.rs` takes over what the group has to know (`exchange_result.rs`). `side.rs` has what the group keeps for
 //! each of the two queues: `claims.rs` the claims that wait, `lanes.rs` what they may claim from, and the marks.
 //! `polls.rs` tries claims when no notification came, `give_back.rs` takes back what came for callers that are gone,
-//! `outbox.rs` moves what applications left.
+//! `outbox.rs` moves what applications left, and `unreadable.rs` puts to rest what the server cannot read.
 
 mod answers;
 mod batch;
@@ -37,6 +37,7 @@ mod request;
 mod settle;
 mod side;
 mod single_call;
+mod unreadable;
 mod write;
 
 use std::collections::VecDeque;

@@ -4,6 +4,7 @@
 mod closing;
 mod conformance;
 mod crowds;
+mod damage;
 mod early;
 mod early_leases;
 mod histories;
