@@ -14,6 +14,12 @@ pub enum PgError {
         /// What is wrong with it, without the url itself.
         why: String,
     },
+    /// The options cannot work.
+    #[error("PostgresOptions: {why}")]
+    Options {
+        /// Which one, and why.
+        why: String,
+    },
     /// The name of the schema is no plain identifier.
     #[error(
         "`{}` is no schema name: letters, digits and underscores, at most 63, not beginning with a digit or with pg_", name.escape_debug()
@@ -170,6 +176,7 @@ impl PgError {
             Self::Closed => "D0811",
             Self::NotPublished { .. } => "D0812",
             Self::Uncertain { .. } => "D0813",
+            Self::Options { .. } => "D0814",
             Self::Unreadable { .. } => "D0815",
             Self::Contract(refusal) => refusal.code(),
         }
@@ -201,6 +208,7 @@ impl PgError {
             }
             Self::Contract(refusal) => refusal.into_provider_error(operation),
             Self::Url { .. }
+            | Self::Options { .. }
             | Self::SchemaName { .. }
             | Self::Tls { .. }
             | Self::Refused { .. }

@@ -1,6 +1,7 @@
 //! Tests against a real PostgreSQL server.
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
+mod choices;
 mod closing;
 mod conformance;
 mod crowds;
