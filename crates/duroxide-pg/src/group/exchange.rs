@@ -12,8 +12,9 @@ use tokio::time::Instant;
 use tokio_postgres::error::SqlState;
 
 use super::answers::Rows;
-use super::batch::{Batch, Part};
+use super::batch::{Batch, Part, TurnRider, WorkRider};
 use super::exchange_result::ExchangeResult;
+use super::held::held_now;
 use super::settle::settle;
 use super::single_call;
 use super::unreadable;
@@ -35,8 +36,9 @@ pub(super) async fn run(db: Arc<Db>, watches: Arc<Watches>, batch: Batch) -> Exc
     let looks = !batch.turns.is_empty() || (!batch.work.is_empty() && batch.loans.is_empty());
     let begun = Instant::now();
     let (number, turns_from) = (batch.exchange, batch.turns_from());
+    let tried = batch.held.clone();
     let mut done = exchange(db, watches, batch).await;
-    (done.exchange, done.turns_from) = (number, turns_from);
+    (done.exchange, done.turns_from, done.tried) = (number, turns_from, tried);
     done.looked_for = looks.then(|| begun.elapsed());
     done
 }
@@ -44,26 +46,54 @@ pub(super) async fn run(db: Arc<Db>, watches: Arc<Watches>, batch: Batch) -> Exc
 async fn exchange(db: Arc<Db>, watches: Arc<Watches>, batch: Batch) -> ExchangeResult {
     match attempt_without_unreadable(&db, &batch).await {
         Ok((rows, asked)) => settle(&db, &watches, batch, &rows, asked),
+        Err(ExchangeError::RowLocked(error)) => row_held(&db, &watches, batch, &error).await,
         Err(ExchangeError::EarlyRefused(_, others)) if batch.is_strict() => {
             undo_early(batch, &others)
         }
-        Err(
-            ExchangeError::RowLocked(_) | ExchangeError::OnePart | ExchangeError::Unreadable(_),
-        ) if batch.is_strict() => undo_early(batch, &[]),
+        Err(ExchangeError::OnePart | ExchangeError::Unreadable(_)) if batch.is_strict() => {
+            undo_early(batch, &[])
+        }
         // Claims that fail again and again must not be tried again at once.
         Err(ExchangeError::Unreadable(error)) if batch.writes.is_empty() => fail(batch, &error),
-        Err(
-            ExchangeError::Whole(error)
-            | ExchangeError::RowLocked(error)
-            | ExchangeError::Unreadable(error),
-        ) if batch.size() <= 1 => fail(batch, &error),
+        Err(ExchangeError::Whole(error) | ExchangeError::Unreadable(error))
+            if batch.size() <= 1 =>
+        {
+            fail(batch, &error)
+        }
         Err(ExchangeError::Whole(error) | ExchangeError::EarlyRefused(error, _)) => {
             fail(batch, &error)
         }
-        Err(
-            ExchangeError::RowLocked(_) | ExchangeError::OnePart | ExchangeError::Unreadable(_),
-        ) => one_by_one(&db, &watches, batch).await,
+        Err(ExchangeError::OnePart | ExchangeError::Unreadable(_)) => {
+            one_by_one(&db, &watches, batch).await
+        }
     }
+}
+
+/// Another transaction holds a row that a part of the batch needs. Writes that went by themselves because of it have
+/// waited long enough; others are sent again without them.
+async fn row_held(
+    db: &Arc<Db>,
+    watches: &Arc<Watches>,
+    batch: Batch,
+    error: &PgError,
+) -> ExchangeResult {
+    let held = if batch.held.is_empty() {
+        held_now(db, batch.ops().flat_map(Op::instances).collect()).await
+    } else {
+        batch.held.clone()
+    };
+    let is_alone = !batch.held.is_empty() || batch.size() <= 1;
+    let mut done = if batch.is_strict() {
+        undo_early(batch, &[])
+    } else if is_alone {
+        fail(batch, error)
+    } else if held.is_empty() {
+        one_by_one(db, watches, batch).await
+    } else {
+        again(batch)
+    };
+    done.held = held;
+    done
 }
 
 /// As [`attempt`]. What the claims of the batch could not read is put to rest, and the exchange tried again without it.
@@ -233,13 +263,25 @@ async fn one_by_one(db: &Arc<Db>, watches: &Arc<Watches>, batch: Batch) -> Excha
         done.left_behind.add(one.left_behind);
         done.leased.extend(one.leased);
     }
-    for rider in batch.turns {
-        done.turns.push((rider.id, Ok(nothing_yet())));
-    }
-    for rider in batch.work {
-        done.work.push((rider.id, Ok(nothing_yet())));
-    }
+    untried(&mut done, batch.turns, batch.work);
     done
+}
+
+/// All of it is sent again.
+fn again(batch: Batch) -> ExchangeResult {
+    let mut done = ExchangeResult {
+        again: batch.writes,
+        ..ExchangeResult::default()
+    };
+    untried(&mut done, batch.turns, batch.work);
+    done
+}
+
+fn untried(done: &mut ExchangeResult, turns: Vec<TurnRider>, work: Vec<WorkRider>) {
+    let turns = turns.into_iter().map(|rider| (rider.id, Ok(nothing_yet())));
+    done.turns.extend(turns);
+    let work = work.into_iter().map(|rider| (rider.id, Ok(nothing_yet())));
+    done.work.extend(work);
 }
 
 /// The claim was not tried; it is at once.
@@ -284,12 +326,7 @@ fn undo_early(batch: Batch, others: &[String]) -> ExchangeResult {
             op => done.again.push(Write { op, reply }),
         }
     }
-    for rider in batch.turns {
-        done.turns.push((rider.id, Ok(nothing_yet())));
-    }
-    for rider in batch.work {
-        done.work.push((rider.id, Ok(nothing_yet())));
-    }
+    untried(&mut done, batch.turns, batch.work);
     done
 }
 

@@ -1,6 +1,6 @@
 //! What the server cannot read (`0023_unreadable.sql`). In: a batch whose claims met a damaged row, or arrivals that
-//! cannot be moved. Out: the instance or activity is leased to nobody for a while, or the arrival dead-lettered, so that
-//! the others go on. Never changes a row that cannot be read.
+//! cannot be moved. Out: the instance or activity is leased to nobody for a while, or the arrival dead-lettered, and
+//! the others go on. Never changes what cannot be read.
 
 use std::time::Duration;
 
