@@ -14,6 +14,12 @@ pub enum PgError {
         /// What is wrong with it, without the url itself.
         why: String,
     },
+    /// The options cannot work.
+    #[error("PostgresOptions: {why}")]
+    Options {
+        /// Which one, and why.
+        why: String,
+    },
     /// The name of the schema is no plain identifier.
     #[error(
         "`{}` is no schema name: letters, digits and underscores, at most 63, not beginning with a digit or with pg_", name.escape_debug()
@@ -88,6 +94,12 @@ pub enum PgError {
         /// The server's words.
         why: String,
     },
+    /// A row or page of the database cannot be read.
+    #[error("the database cannot read what it stores ({why}); repair it or restore a backup")]
+    Unreadable {
+        /// The server's words.
+        why: String,
+    },
     /// Anything else the server reports.
     #[error("the database reports: {why}")]
     Database {
@@ -124,7 +136,7 @@ pub(crate) fn named<T>(operation: &str) -> impl FnOnce(Result<T>) -> Answer<T> +
 /// so the renewal is tried again. The engine takes any other error for a lost lease, as the published contract does.
 pub(crate) fn renewed(operation: &str) -> impl FnOnce(Result<()>) -> Answer<()> + '_ {
     move |result| match result {
-        Err(PgError::Refused { why } | PgError::Database { why }) => {
+        Err(PgError::Refused { why } | PgError::Database { why } | PgError::Unreadable { why }) => {
             Err(ProviderError::retryable(operation, why))
         }
         result => named(operation)(result),
@@ -164,6 +176,8 @@ impl PgError {
             Self::Closed => "D0811",
             Self::NotPublished { .. } => "D0812",
             Self::Uncertain { .. } => "D0813",
+            Self::Options { .. } => "D0814",
+            Self::Unreadable { .. } => "D0815",
             Self::Contract(refusal) => refusal.code(),
         }
     }
@@ -176,6 +190,7 @@ impl PgError {
             Self::GaveUp { why } => Self::GaveUp { why: why.clone() },
             Self::Refused { why } => Self::Refused { why: why.clone() },
             Self::Database { why } => Self::Database { why: why.clone() },
+            Self::Unreadable { why } => Self::Unreadable { why: why.clone() },
             Self::Closed => Self::Closed,
             Self::Contract(refusal) => Self::Contract(refusal.clone()),
             other => Self::Database {
@@ -193,6 +208,7 @@ impl PgError {
             }
             Self::Contract(refusal) => refusal.into_provider_error(operation),
             Self::Url { .. }
+            | Self::Options { .. }
             | Self::SchemaName { .. }
             | Self::Tls { .. }
             | Self::Refused { .. }
@@ -200,6 +216,8 @@ impl PgError {
             | Self::NewerSchema { .. }
             | Self::ChangedMigration { .. }
             | Self::Database { .. }
+            // A turn that cannot be stored because of it blocks its instance with a report.
+            | Self::Unreadable { .. }
             | Self::NotPublished { .. }
             | Self::Closed => ProviderError::permanent(operation, message),
         }
@@ -252,6 +270,7 @@ impl From<tokio_postgres::Error> for PgError {
             "0A" => Self::GaveUp { why },
             "40" | "53" | "55" | "57" | "58" => Self::GaveUp { why },
             "28" | "3D" | "42" => Self::Refused { why },
+            "XX" if matches!(server.code().code(), "XX001" | "XX002") => Self::Unreadable { why },
             _ => Self::Database { why },
         }
     }
@@ -305,6 +324,7 @@ mod tests {
         let why = || "permission denied (42501)".to_owned();
         assert!(answer(PgError::Refused { why: why() }).is_retryable());
         assert!(answer(PgError::Database { why: why() }).is_retryable());
+        assert!(answer(PgError::Unreadable { why: why() }).is_retryable());
         assert!(answer(PgError::Contract(Refusal::InvalidToken)).is_lease_lost());
     }
 }

@@ -10,8 +10,9 @@ use crate::calls::claim_turns::{Loaded, RawTurn};
 use crate::calls::{claim_turns, claim_work};
 use crate::codec;
 use crate::connection::call::Call;
-use crate::error::Result;
+use crate::error::{PgError, Result};
 use crate::store::Store;
+use crate::text;
 use crate::token;
 
 impl Store {
@@ -59,6 +60,24 @@ impl Store {
             .iter_mut()
             .filter_map(|turn| turn.must_load(cached).then_some(turn))
             .collect();
+        match self.load_histories(&mut cold).await {
+            // One of them cannot be read: each is loaded by itself, and that one is handed out with the reason.
+            Err(PgError::Unreadable { .. }) => {}
+            loaded => return loaded,
+        }
+        for turn in cold {
+            match self.load_histories(&mut [&mut *turn]).await {
+                Err(error @ PgError::Unreadable { .. }) => {
+                    tracing::error!(target: "duroxide::providers::postgres", code = error.code(), instance_id = %text::shown(turn.instance.clone()), %error, "a history cannot be read");
+                    turn.load(Loaded::unreadable(error.to_string()));
+                }
+                loaded => loaded?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn load_histories(&self, cold: &mut [&mut RawTurn]) -> Result<()> {
         if cold.is_empty() {
             return Ok(());
         }
@@ -70,7 +89,8 @@ impl Store {
         for row in rows.first().into_iter().flatten() {
             let place = usize::try_from(row.try_get::<_, i64>(0)? - 1).unwrap_or(usize::MAX);
             if let Some(turn) = cold.get_mut(place) {
-                turn.load(Loaded::read(row, 1)?);
+                let loaded = Loaded::read(row, 1);
+                turn.load(loaded.unwrap_or_else(|error| Loaded::unreadable(error.to_string())));
             }
         }
         Ok(())

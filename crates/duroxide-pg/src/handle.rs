@@ -48,8 +48,8 @@ impl PostgresProvider {
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new); with [`MigrationPolicy::VerifyOnly`](crate::MigrationPolicy::VerifyOnly) also if the
-    /// schema is older.
+    /// As [`new`](Self::new), and if the options cannot work; with
+    /// [`MigrationPolicy::VerifyOnly`](crate::MigrationPolicy::VerifyOnly) also if the schema is older.
     pub async fn new_with_config(config: ProviderConfig) -> std::result::Result<Self, PgError> {
         Ok(Self {
             store: Store::open(&config).await?,

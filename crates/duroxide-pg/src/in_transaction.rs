@@ -1,5 +1,6 @@
 //! Your transaction, our start. In: an open transaction of the application. Out: messages that exist once it commits.
 
+use duroxide_core::provider::rules::Refusal;
 use tokio_postgres::Transaction;
 
 use crate::connection::schema::Schema;
@@ -52,7 +53,7 @@ impl<'t, 'c> Within<'t, 'c> {
     ///
     /// # Errors
     ///
-    /// If the database refuses.
+    /// If no client may send it (the transaction has failed then), or the database refuses.
     pub async fn start_orchestration(&self, instance: &str, name: &str, input: &str) -> Result<()> {
         self.call("start_orchestration", &[instance, name, input])
             .await
@@ -62,7 +63,7 @@ impl<'t, 'c> Within<'t, 'c> {
     ///
     /// # Errors
     ///
-    /// If the database refuses.
+    /// As [`start_orchestration`](Self::start_orchestration).
     pub async fn start_orchestration_versioned(
         &self,
         instance: &str,
@@ -78,7 +79,7 @@ impl<'t, 'c> Within<'t, 'c> {
     ///
     /// # Errors
     ///
-    /// If the database refuses.
+    /// As [`start_orchestration`](Self::start_orchestration).
     pub async fn raise_event(&self, instance: &str, event_name: &str, data: &str) -> Result<()> {
         self.call("raise_event", &[instance, event_name, data])
             .await
@@ -88,7 +89,7 @@ impl<'t, 'c> Within<'t, 'c> {
     ///
     /// # Errors
     ///
-    /// If the database refuses.
+    /// As [`start_orchestration`](Self::start_orchestration).
     pub async fn enqueue_event(&self, instance: &str, queue: &str, data: &str) -> Result<()> {
         self.call("enqueue_event", &[instance, queue, data]).await
     }
@@ -97,7 +98,7 @@ impl<'t, 'c> Within<'t, 'c> {
     ///
     /// # Errors
     ///
-    /// If the database refuses.
+    /// As [`start_orchestration`](Self::start_orchestration).
     pub async fn cancel_instance(&self, instance: &str, reason: &str) -> Result<()> {
         self.call("cancel_instance", &[instance, reason]).await
     }
@@ -114,7 +115,17 @@ impl<'t, 'c> Within<'t, 'c> {
             .iter()
             .map(|text| (text as &(dyn ToSql + Sync), Type::TEXT))
             .collect();
-        self.tx.query_typed(&sql, &typed).await?;
-        Ok(())
+        let sent = self.tx.query_typed(&sql, &typed).await;
+        sent.map(drop).map_err(of_application)
     }
+}
+
+/// What the checks of the functions refuse (`0024_checks.sql`) is a refusal of the contract, as from a client.
+fn of_application(error: tokio_postgres::Error) -> PgError {
+    let refused = error.as_db_error().and_then(|said| {
+        let (what, why) = said.message().rsplit_once(" cannot be stored: ")?;
+        let refusal = Refusal::unstorable(what, why);
+        (said.detail() == Some(refusal.code())).then_some(refusal)
+    });
+    refused.map_or_else(|| error.into(), PgError::from)
 }

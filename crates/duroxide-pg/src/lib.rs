@@ -35,6 +35,7 @@ mod text;
 mod thread;
 mod time;
 mod token;
+mod turns_to_look;
 mod undelivered;
 mod watch;
 

@@ -1,6 +1,8 @@
 //! Wake-ups between processes. In: what an exchange left for others, notices of others. Out: at most one NOTIFY per
 //! [`NOTIFY_INTERVAL_MIN`], claims that look again, notified watches.
 //!
+//! Of many processes that hear a notice three look at once, the others a little later (`turns_to_look.rs`).
+//!
 //! One connection listens. Each process announces itself every 30 s; one that received no announcement sends no NOTIFY.
 //! A notice is `sender|kinds|hashes|turns|work`: `t` turns, `w` activities, `g` an announcement, `*` any instance;
 //! hashes stand for instances that ended; turns and work are the keys from which on something is new
@@ -20,6 +22,7 @@ use uuid::Uuid;
 use crate::connection::db::Db;
 use crate::connection::tls::Tls;
 use crate::news::{ANYWHERE, News, Queues};
+use crate::turns_to_look::{self, Later};
 use crate::watch::{Watches, hash};
 
 /// How long notices are collected before they are sent.
@@ -186,6 +189,19 @@ impl Notifier {
         company.insert(sender.to_owned(), until).is_none()
     }
 
+    /// How long this process waits before it looks at what a notice tells of; `None` if it looks at once.
+    fn waits(&self, notice: &str, backend: i32) -> Option<Duration> {
+        let now = Instant::now();
+        let sender = notice.split('|').next().unwrap_or_default();
+        let company = self.company.lock().unwrap_or_else(PoisonError::into_inner);
+        let others = company
+            .iter()
+            .filter(|(node, until)| **until > now && *node != sender);
+        let others = others.map(|(node, _)| node.as_str());
+        // Applications all send the same text, each from its own connection.
+        turns_to_look::wait(&self.node, others, &format!("{notice}|{backend}"))
+    }
+
     fn is_own(&self, notice: &str) -> bool {
         notice.split('|').next() == Some(self.node.as_str())
     }
@@ -311,6 +327,7 @@ async fn connected(
     let listen = format!("LISTEN \"{channel}\"");
     let mut listening = std::pin::pin!(client.batch_execute(&listen));
     let (mut listens, mut hears) = (false, false);
+    let mut later = Later::default();
     let mut announce_at = Instant::now();
     // A pooler takes the LISTEN and delivers nothing: only a process that receives its own announcement listens.
     let mut deaf_at = Instant::now() + Duration::from_secs(3_600);
@@ -327,6 +344,9 @@ async fn connected(
                 announce_at = Instant::now() + ANNOUNCE_EVERY;
                 notifier.add(|notice| notice.announces = true);
             }
+            () = until(later.at()) => {
+                hear(later.take());
+            }
             () = tokio::time::sleep_until(deaf_at) => {
                 return "notices of its own do not come back; is there a pooler in between?".to_owned();
             }
@@ -340,7 +360,15 @@ async fn connected(
                         drop(ready.take());
                     }
                 }
-                Some(Ok(AsyncMessage::Notification(notice))) => take(notifier, notice.payload(), hear),
+                Some(Ok(AsyncMessage::Notification(notice))) => {
+                    let news = take(notifier, notice.payload());
+                    match notifier.waits(notice.payload(), notice.process_id()) {
+                        Some(wait) if news != News::default() => later.add(news, Instant::now() + wait),
+                        _ => {
+                            hear(news);
+                        }
+                    }
+                }
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return error.to_string(),
                 None => return "the connection was closed".to_owned(),
@@ -352,9 +380,19 @@ async fn connected(
     }
 }
 
-fn take(notifier: &Notifier, payload: &str, hear: &impl Fn(News) -> bool) {
+/// Waits for this time; for ever if there is none.
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Takes over what a notice tells of other processes and of instances that ended. Returns what may have become
+/// claimable.
+fn take(notifier: &Notifier, payload: &str) -> News {
     let Some(received) = notifier.read(payload) else {
-        return;
+        return News::default();
     };
     if received.announces && received.is_new {
         // The new listener missed what was sent before it listened.
@@ -368,7 +406,7 @@ fn take(notifier: &Notifier, payload: &str, hear: &impl Fn(News) -> bool) {
     } else {
         notifier.watches.may_have_ended(&received.hashes)
     }
-    hear(received.news);
+    received.news
 }
 
 #[cfg(test)]
@@ -421,6 +459,29 @@ mod tests {
         here.begin_to_hear();
         here.notify(Queues::BOTH.into(), &[]);
         assert!(!here.take().is_empty());
+    }
+
+    #[test]
+    fn of_many_processes_that_hear_a_notice_three_look_at_once() {
+        let all: Vec<_> = (0..12).map(|_| notifier()).collect();
+        let announcement = Notice {
+            announces: true,
+            ..Notice::default()
+        };
+        for here in &all {
+            for there in &all {
+                here.read(&there.written(&announcement));
+            }
+        }
+        let notice = all[0].written(&Notice {
+            news: NEWS,
+            ..Notice::default()
+        });
+        let waits = all[1..].iter().map(|here| here.waits(&notice, 7));
+        assert_eq!(waits.filter(Option::is_none).count(), 3);
+        let application = "sql|t||9223372036854775807|";
+        let waits = all.iter().map(|here| here.waits(application, 7));
+        assert_eq!(waits.filter(Option::is_none).count(), 3);
     }
 
     #[test]

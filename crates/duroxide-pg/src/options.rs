@@ -67,7 +67,8 @@ impl fmt::Debug for ProviderConfig {
     }
 }
 
-/// Limits and names of one process.
+/// Limits and names of one process. Options that cannot work are refused when a store opens
+/// ([`PgError::Options`](crate::PgError::Options)).
 ///
 /// ```
 /// use duroxide_pg::PostgresOptions;
@@ -85,11 +86,11 @@ pub struct PostgresOptions {
     /// Whether statements are prepared once for each connection. A pooler in transaction mode that does not know
     /// prepared statements (PgBouncer before 1.21) needs `false`.
     pub prepared_statements: bool,
-    /// How long the server may work on one statement; `None` leaves it to the server.
+    /// How long the server may work on one statement, at least a second; `None` leaves it to the server.
     pub statement_timeout: Option<Duration>,
     /// How long to wait for an answer of the server before the connection is given up.
     pub response_timeout: Duration,
-    /// The name that `pg_stat_activity` shows.
+    /// The name that `pg_stat_activity` shows: 1 to 63 printable characters of ASCII.
     pub application_name: String,
     /// How long a message for an instance that has not started waits for its start before it becomes a dead letter.
     pub unknown_instance_grace: Duration,

@@ -4,6 +4,9 @@
 //! Only ids, names and values outside JSON go through here; JSON writes NUL as an escape of its own.
 
 use std::borrow::Cow;
+use std::error::Error;
+
+use tokio_postgres::types::{FromSql, Type};
 
 /// Stands before a replaced character.
 const ESCAPE: char = '\u{1}';
@@ -47,6 +50,28 @@ pub(crate) fn shown(text: String) -> String {
     plain
 }
 
+/// A payload as it is stored. Bytes that are no text, which only damage leaves, become one that does not decode: no JSON
+/// begins like it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Payload(pub(crate) String);
+
+impl<'a> FromSql<'a> for Payload {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
+        Ok(Self(match std::str::from_utf8(raw) {
+            Ok(text) => text.to_owned(),
+            Err(_) => format!(
+                "{}{}",
+                char::REPLACEMENT_CHARACTER,
+                String::from_utf8_lossy(raw)
+            ),
+        }))
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        <String as FromSql>::accepts(kind)
+    }
+}
+
 pub(crate) fn owned(text: &str) -> String {
     stored(text).into_owned()
 }
@@ -70,6 +95,17 @@ mod tests {
             assert!(!kept.contains('\0'), "{text:?}");
             assert_eq!(shown(kept), text);
         }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_become_one_that_does_not_decode() {
+        let read = |raw: &[u8]| Payload::from_sql(&Type::TEXT, raw).unwrap().0;
+        assert_eq!(read("{\"ä\":1}".as_bytes()), "{\"ä\":1}");
+        let damaged = read(b"{\"a\":\"\xff\"}");
+        assert!(
+            serde_json::from_str::<serde_json::Value>(&damaged).is_err(),
+            "{damaged}"
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::Config;
 
 use crate::connection::db::{Db, configured};
+use crate::connection::limits;
 use crate::connection::migrate;
 use crate::connection::schema::Schema;
 use crate::connection::tls::Tls;
@@ -38,6 +39,7 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn of(config: &ProviderConfig) -> Result<Self> {
         let env = |name: &str| std::env::var(name).ok();
+        limits::check(&config.options)?;
         let schema = Schema::parse(config.schema())?;
         let target = url::parse(&config.database_url, env)?;
         let tls = Tls::new(&target)?;

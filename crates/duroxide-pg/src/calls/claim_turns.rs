@@ -19,7 +19,7 @@ use uuid::Uuid;
 use crate::codec;
 use crate::connection::call::Call;
 use crate::error::Result;
-use crate::text;
+use crate::text::{self, Payload};
 use crate::time::{duration_ms, shown_ms};
 use crate::token;
 
@@ -146,6 +146,8 @@ pub(crate) struct RawTurn {
 pub(crate) struct Loaded {
     events: Vec<String>,
     kv: HashMap<String, KvEntry>,
+    /// Why it could not be read, if it could not.
+    unreadable: Option<String>,
 }
 
 impl Loaded {
@@ -171,7 +173,16 @@ impl Loaded {
                     (text::shown(key), entry)
                 })
                 .collect(),
+            unreadable: None,
         })
+    }
+
+    /// A history that the server cannot read.
+    pub(crate) fn unreadable(why: String) -> Self {
+        Self {
+            unreadable: Some(why),
+            ..Self::default()
+        }
     }
 }
 
@@ -241,7 +252,7 @@ fn read_turn(row: &Row) -> Result<RawTurn> {
         instance: row.try_get(1)?,
         random: row.try_get(2)?,
         ids: row.try_get(3)?,
-        items: row.try_get(4)?,
+        items: texts(row, 4)?,
         attempts: row.try_get(5)?,
         name: row.try_get(6)?,
         version: row.try_get(7)?,
@@ -253,6 +264,12 @@ fn read_turn(row: &Row) -> Result<RawTurn> {
         held: None,
         is_cold: false,
     })
+}
+
+/// A column of payloads.
+fn texts(row: &Row, column: usize) -> Result<Vec<String>> {
+    let payloads: Vec<Payload> = row.try_get(column)?;
+    Ok(payloads.into_iter().map(|payload| payload.0).collect())
 }
 
 impl RawTurn {
@@ -346,9 +363,13 @@ impl RawTurn {
             }
         }
         let loaded = self.loaded.unwrap_or_default();
-        let (events, history_error) = match codec::decode_events(&instance, &loaded.events) {
+        let decoded = match loaded.unreadable {
+            Some(why) => Err(why),
+            None => codec::decode_events(&instance, &loaded.events).map_err(|it| it.to_string()),
+        };
+        let (events, history_error) = match decoded {
             Ok(events) => (events, None),
-            Err(error) => (Vec::new(), Some(error.to_string())),
+            Err(why) => (Vec::new(), Some(why)),
         };
         let named = self.name.map(|name| (name, self.version));
         let (orchestration_name, version) = name(named, &events, &messages);

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::claim_turns::Claimed;
 use crate::connection::call::Call;
 use crate::error::Result;
-use crate::text;
+use crate::text::{self, Payload};
 use crate::time::duration_ms;
 
 /// What the caller asks for.
@@ -118,7 +118,7 @@ pub(crate) fn read(rows: &[Row]) -> Result<Claimed<RawWork>> {
             0 => claimed.found.push(RawWork {
                 id: row.try_get(1)?,
                 random: row.try_get(2)?,
-                json: row.try_get(3)?,
+                json: row.try_get::<_, Payload>(3)?.0,
                 attempts: u32::try_from(row.try_get::<_, i32>(4)?).unwrap_or(u32::MAX),
                 incarnation: row.try_get(5)?,
             }),

@@ -29,10 +29,12 @@ pub(crate) const EXCHANGES_MAX: usize = 2;
 /// How many connections of the pool are for those who hold a claim: loading, giving back, dead-lettering.
 const HOLDERS_MAX: usize = 2;
 /// The smallest pool: exchanges, holders, and one for reads.
-const POOL_MIN: usize = EXCHANGES_MAX + HOLDERS_MAX + 1;
+pub(crate) const POOL_MIN: usize = EXCHANGES_MAX + HOLDERS_MAX + 1;
 /// Begins a transaction that waits for rows of others only so long: a transaction that holds one for longer is not one
 /// of ours.
 const BEGIN: &str = "BEGIN; SET LOCAL lock_timeout = '1s'";
+/// How long that is.
+pub(crate) const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 /// Begins a transaction that reads the first rows of an order. A join that reads a whole table first, more processes
 /// and compiled code all take longer to begin than the page takes.
 const ALONG_INDEXES: &str = "BEGIN READ ONLY; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; \
@@ -88,7 +90,7 @@ impl Db {
         options: &PostgresOptions,
         io: Handle,
     ) -> Result<Self> {
-        let size = options.pool_size.max(POOL_MIN);
+        let size = options.pool_size;
         let manager = Manager::from_connect(
             configured(target, options),
             OnThread { tls, io },

@@ -49,6 +49,8 @@ const MIGRATIONS: &[Migration] = migrations! {
     20 "0020_plain";
     21 "0021_blocked";
     22 "0022_lives";
+    23 "0023_unreadable";
+    24 "0024_checks";
 };
 
 /// Functions that others call, with the path of the caller: one path for each call from outside is enough.

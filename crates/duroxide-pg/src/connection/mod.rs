@@ -3,6 +3,7 @@
 
 pub(crate) mod call;
 pub(crate) mod db;
+pub(crate) mod limits;
 pub(crate) mod migrate;
 pub(crate) mod schema;
 pub(crate) mod tls;

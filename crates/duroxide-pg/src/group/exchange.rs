@@ -1,7 +1,7 @@
 //! One exchange with the server. In: a batch. Out: every write answered, and what the claims brought.
 //!
 //! What fails, fails alone: turns that lost their lease get that answer and the others are sent again; if a statement
-//! breaks, each write is tried in a transaction of its own.
+//! breaks, each write is tried in a transaction of its own. What a claim cannot read is put to rest (`unreadable.rs`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,10 +12,12 @@ use tokio::time::Instant;
 use tokio_postgres::error::SqlState;
 
 use super::answers::Rows;
-use super::batch::{Batch, Part};
+use super::batch::{Batch, Part, TurnRider, WorkRider};
 use super::exchange_result::ExchangeResult;
+use super::held::held_now;
 use super::settle::settle;
 use super::single_call;
+use super::unreadable;
 use super::write::{Op, Write};
 use crate::calls::claim_turns::Claimed;
 use crate::calls::commit_turn::Commit;
@@ -27,34 +29,85 @@ use crate::watch::Watches;
 
 /// The code with which the server refuses an early turn (`0018_early.sql`).
 const EARLY_REFUSED: &str = "DX002";
+/// How often one exchange is tried again without what its claims could not read.
+const REST_ROUNDS_MAX: u32 = 8;
 
 pub(super) async fn run(db: Arc<Db>, watches: Arc<Watches>, batch: Batch) -> ExchangeResult {
     let looks = !batch.turns.is_empty() || (!batch.work.is_empty() && batch.loans.is_empty());
     let begun = Instant::now();
     let (number, turns_from) = (batch.exchange, batch.turns_from());
+    let tried = batch.held.clone();
     let mut done = exchange(db, watches, batch).await;
-    (done.exchange, done.turns_from) = (number, turns_from);
+    (done.exchange, done.turns_from, done.tried) = (number, turns_from, tried);
     done.looked_for = looks.then(|| begun.elapsed());
     done
 }
 
 async fn exchange(db: Arc<Db>, watches: Arc<Watches>, batch: Batch) -> ExchangeResult {
-    match attempt(&db, &batch).await {
+    match attempt_without_unreadable(&db, &batch).await {
         Ok((rows, asked)) => settle(&db, &watches, batch, &rows, asked),
+        Err(ExchangeError::RowLocked(error)) => row_held(&db, &watches, batch, &error).await,
         Err(ExchangeError::EarlyRefused(_, others)) if batch.is_strict() => {
             undo_early(batch, &others)
         }
-        Err(ExchangeError::RowLocked(_) | ExchangeError::OnePart) if batch.is_strict() => {
+        Err(ExchangeError::OnePart | ExchangeError::Unreadable(_)) if batch.is_strict() => {
             undo_early(batch, &[])
         }
-        Err(ExchangeError::Whole(error) | ExchangeError::RowLocked(error)) if batch.size() <= 1 => {
+        // Claims that fail again and again must not be tried again at once.
+        Err(ExchangeError::Unreadable(error)) if batch.writes.is_empty() => fail(batch, &error),
+        Err(ExchangeError::Whole(error) | ExchangeError::Unreadable(error))
+            if batch.size() <= 1 =>
+        {
             fail(batch, &error)
         }
         Err(ExchangeError::Whole(error) | ExchangeError::EarlyRefused(error, _)) => {
             fail(batch, &error)
         }
-        Err(ExchangeError::RowLocked(_) | ExchangeError::OnePart) => {
+        Err(ExchangeError::OnePart | ExchangeError::Unreadable(_)) => {
             one_by_one(&db, &watches, batch).await
+        }
+    }
+}
+
+/// Another transaction holds a row that a part of the batch needs. Writes that went by themselves because of it have
+/// waited long enough; others are sent again without them.
+async fn row_held(
+    db: &Arc<Db>,
+    watches: &Arc<Watches>,
+    batch: Batch,
+    error: &PgError,
+) -> ExchangeResult {
+    let held = if batch.held.is_empty() {
+        held_now(db, batch.ops().flat_map(Op::instances).collect()).await
+    } else {
+        batch.held.clone()
+    };
+    let is_alone = !batch.held.is_empty() || batch.size() <= 1;
+    let mut done = if batch.is_strict() {
+        undo_early(batch, &[])
+    } else if is_alone {
+        fail(batch, error)
+    } else if held.is_empty() {
+        one_by_one(db, watches, batch).await
+    } else {
+        again(batch)
+    };
+    done.held = held;
+    done
+}
+
+/// As [`attempt`]. What the claims of the batch could not read is put to rest, and the exchange tried again without it.
+async fn attempt_without_unreadable(
+    db: &Db,
+    batch: &Batch,
+) -> std::result::Result<(Rows, Instant), ExchangeError> {
+    let mut rounds = 0;
+    loop {
+        let tried = attempt(db, batch).await;
+        rounds += 1;
+        let is_unreadable = matches!(tried, Err(ExchangeError::Unreadable(_)));
+        if !is_unreadable || rounds > REST_ROUNDS_MAX || !unreadable::rest(db, batch).await {
+            return tried;
         }
     }
 }
@@ -67,6 +120,8 @@ enum ExchangeError {
     OnePart,
     /// Another transaction held a row for too long that one of the parts needs.
     RowLocked(PgError),
+    /// The server met a row that it cannot read.
+    Unreadable(PgError),
     /// An early turn was refused because its instance has changed; the instances, if the server named them.
     EarlyRefused(PgError, Vec<String>),
 }
@@ -124,6 +179,9 @@ async fn attempt(db: &Db, batch: &Batch) -> std::result::Result<(Rows, Instant),
         }
         let duplicate = error.code() == Some(&SqlState::UNIQUE_VIOLATION);
         let error = PgError::of_sent(error);
+        if matches!(error, PgError::Unreadable { .. }) {
+            return Err(ExchangeError::Unreadable(error));
+        }
         let is_about_all = matches!(
             error,
             PgError::OutOfReach { .. }
@@ -186,9 +244,11 @@ async fn one_by_one(db: &Arc<Db>, watches: &Arc<Watches>, batch: Batch) -> Excha
         let alone = Batch::alone(write);
         let one = match attempt(db, &alone).await {
             Ok((rows, asked)) => settle(db, watches, alone, &rows, asked),
-            Err(ExchangeError::Whole(error) | ExchangeError::EarlyRefused(error, _)) => {
-                fail(alone, &error)
-            }
+            Err(
+                ExchangeError::Whole(error)
+                | ExchangeError::EarlyRefused(error, _)
+                | ExchangeError::Unreadable(error),
+            ) => fail(alone, &error),
             Err(ExchangeError::RowLocked(error)) => {
                 for instance in touched {
                     held.insert(instance, error.again());
@@ -203,13 +263,25 @@ async fn one_by_one(db: &Arc<Db>, watches: &Arc<Watches>, batch: Batch) -> Excha
         done.left_behind.add(one.left_behind);
         done.leased.extend(one.leased);
     }
-    for rider in batch.turns {
-        done.turns.push((rider.id, Ok(nothing_yet())));
-    }
-    for rider in batch.work {
-        done.work.push((rider.id, Ok(nothing_yet())));
-    }
+    untried(&mut done, batch.turns, batch.work);
     done
+}
+
+/// All of it is sent again.
+fn again(batch: Batch) -> ExchangeResult {
+    let mut done = ExchangeResult {
+        again: batch.writes,
+        ..ExchangeResult::default()
+    };
+    untried(&mut done, batch.turns, batch.work);
+    done
+}
+
+fn untried(done: &mut ExchangeResult, turns: Vec<TurnRider>, work: Vec<WorkRider>) {
+    let turns = turns.into_iter().map(|rider| (rider.id, Ok(nothing_yet())));
+    done.turns.extend(turns);
+    let work = work.into_iter().map(|rider| (rider.id, Ok(nothing_yet())));
+    done.work.extend(work);
 }
 
 /// The claim was not tried; it is at once.
@@ -254,12 +326,7 @@ fn undo_early(batch: Batch, others: &[String]) -> ExchangeResult {
             op => done.again.push(Write { op, reply }),
         }
     }
-    for rider in batch.turns {
-        done.turns.push((rider.id, Ok(nothing_yet())));
-    }
-    for rider in batch.work {
-        done.work.push((rider.id, Ok(nothing_yet())));
-    }
+    untried(&mut done, batch.turns, batch.work);
     done
 }
 

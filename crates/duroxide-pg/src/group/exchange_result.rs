@@ -45,6 +45,10 @@ pub(super) struct ExchangeResult {
     pub(super) ended: Vec<String>,
     /// Turns that were handed out early, and whether their leases are stored; `false` if that is not known.
     pub(super) leased: Vec<(Uuid, bool)>,
+    /// The held instance that its writes needed, if they went by themselves because of it.
+    pub(super) tried: Vec<String>,
+    /// Instances that it had to wait for too long because another transaction holds them.
+    pub(super) held: Vec<String>,
     /// Whether the server stored the turns that were handed out early, if there were any.
     pub(super) early: Option<bool>,
 }

@@ -15,6 +15,7 @@ impl Group {
     /// An exchange has ended: takes over what it learnt, answers its claims, and notifies other processes of what is
     /// left.
     pub(super) fn finish(&mut self, mut done: ExchangeResult) {
+        self.held.ended(&done.tried, &done.held, Instant::now());
         let wrote = self.mark(&done);
         self.learn(&done);
         for write in std::mem::take(&mut done.again).into_iter().rev() {

@@ -50,9 +50,13 @@ impl Group {
             self.polls.at()
         };
         let early = self.early.wakes_at();
+        // While nothing can be exchanged, all writes that are left wait for what is held.
+        let held = self.held.next_at();
+        let held = held.filter(|_| !is_busy && !self.writes.is_empty());
         claims
             .chain(launches_at)
             .chain(early)
+            .chain(held)
             .fold(net, Instant::min)
     }
 
@@ -70,8 +74,16 @@ impl Group {
     /// Begins an exchange, if there is anything to exchange.
     fn launch(&mut self) -> bool {
         self.writes.extend(self.early.withdraw());
-        let mut batch = Batch::fill(&mut self.writes);
         let now = Instant::now();
+        if self.held.may_try(now) {
+            let batch = Batch::fill_held(&mut self.writes, &self.held);
+            if !batch.is_empty() {
+                self.held.begin();
+                self.exchange(batch, now);
+                return true;
+            }
+        }
+        let mut batch = Batch::fill(&mut self.writes, &self.held);
         let brings = batch.brings();
         for chosen in self.turns.claims.choose(now, brings.turns) {
             batch.claim_turns(chosen, &self.turns.lanes);
@@ -83,11 +95,15 @@ impl Group {
             return false;
         }
         batch.lend();
+        self.exchange(batch, now);
+        true
+    }
+
+    fn exchange(&mut self, mut batch: Batch, now: Instant) {
         self.begin(&mut batch, now);
         let (db, watches) = (Arc::clone(&self.db), Arc::clone(&self.watches));
         let exchange = Box::pin(exchange::run(db, watches, batch));
         self.exchanges.launch(exchange, now);
-        true
     }
 
     /// Numbers the exchange and says to its claims where to begin.

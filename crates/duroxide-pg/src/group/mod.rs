@@ -13,7 +13,8 @@
 //! `finish.rs` takes over what the group has to know (`exchange_result.rs`). `side.rs` has what the group keeps for
 //! each of the two queues: `claims.rs` the claims that wait, `lanes.rs` what they may claim from, and the marks.
 //! `polls.rs` tries claims when no notification came, `give_back.rs` takes back what came for callers that are gone,
-//! `outbox.rs` moves what applications left.
+//! `outbox.rs` moves what applications left, `held.rs` keeps apart what waits for rows
+//! that others hold, and `unreadable.rs` puts to rest what the server cannot read.
 
 mod answers;
 mod batch;
@@ -25,6 +26,7 @@ mod exchanges;
 mod finish;
 mod gather;
 mod give_back;
+mod held;
 mod lanes;
 mod launch;
 mod lending;
@@ -37,6 +39,7 @@ mod request;
 mod settle;
 mod side;
 mod single_call;
+mod unreadable;
 mod write;
 
 use std::collections::VecDeque;
@@ -53,6 +56,7 @@ use self::early::Early;
 use self::exchanges::Exchanges;
 use self::gather::Gathering;
 use self::give_back::GivingBack;
+use self::held::Held;
 use self::opening::Opening;
 use self::outbox::{Outbox, Received};
 use self::polls::Polls;
@@ -82,6 +86,7 @@ pub(crate) struct Group {
     /// The greatest number of an activity that this process has seen since a claim began at the beginning.
     work_seen: i64,
     exchanges: Exchanges,
+    held: Held,
     gathering: Gathering,
     early: Early,
     opening: Opening,
@@ -109,6 +114,7 @@ impl Group {
             work: Side::new(&[], Instant::now()),
             work_seen: ANYWHERE,
             exchanges: Exchanges::new(Instant::now()),
+            held: Held::new(Instant::now()),
             gathering: Gathering::new(Instant::now()),
             early: Early::new(),
             opening: Opening::new(Instant::now()),

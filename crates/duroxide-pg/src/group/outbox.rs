@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 
+use super::unreadable;
 use crate::connection::call::Call;
 use crate::connection::db::Db;
-use crate::error::Result;
+use crate::error::{PgError, Result};
 
 /// How many one transaction moves.
 const MOVED_MAX: i32 = 256;
@@ -61,6 +62,8 @@ async fn receive(db: Arc<Db>) -> bool {
             Ok(MOVED_MAX) => moved_any = true,
             Ok(moved) if moved >= 0 => return moved_any || moved > 0,
             Ok(_) => tokio::time::sleep(RETRY_AFTER).await,
+            Err(PgError::Unreadable { .. })
+                if unreadable::set_aside_arrivals(&db, MOVED_MAX).await => {}
             Err(error) => {
                 tracing::debug!(target: "duroxide::providers::postgres", %error, "messages of applications could not be moved to the queue yet");
                 tokio::time::sleep(RETRY_AFTER).await;

@@ -7,7 +7,7 @@ use tokio_postgres::types::Type;
 use crate::codec::unsigned;
 use crate::error::Result;
 use crate::store::Store;
-use crate::text;
+use crate::text::{self, Payload};
 use crate::time::shown_ms;
 
 impl Store {
@@ -25,7 +25,7 @@ impl Store {
                     id: unsigned(row, 0)?,
                     queue: row.try_get(1)?,
                     instance_id: row.try_get::<_, Option<String>>(2)?.map(text::shown),
-                    payload: row.try_get(3)?,
+                    payload: row.try_get::<_, Payload>(3)?.0,
                     reason: text::shown(row.try_get(4)?),
                     dead_lettered_at_ms: shown_ms(row.try_get(5)?),
                 })

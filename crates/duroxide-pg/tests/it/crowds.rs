@@ -164,7 +164,7 @@ async fn a_commit_that_fails_fails_alone() {
 async fn results_are_waited_for_without_filling_the_pool() {
     let schema = Schema::new();
     let small = PostgresOptions {
-        pool_size: 3,
+        pool_size: 5,
         ..PostgresOptions::default()
     };
     let store = schema.open_with(small).await;

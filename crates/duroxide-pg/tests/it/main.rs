@@ -1,9 +1,11 @@
 //! Tests against a real PostgreSQL server.
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
+mod choices;
 mod closing;
 mod conformance;
 mod crowds;
+mod damage;
 mod early;
 mod early_leases;
 mod histories;

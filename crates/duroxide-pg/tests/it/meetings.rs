@@ -246,6 +246,49 @@ async fn an_inbox_that_somebody_holds_for_long_holds_up_its_own_instance_only() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_a_shell_holds_fails_the_commit_of_its_instance_alone_and_it_can_be_repeated() {
+    let schema = Schema::new();
+    let store = schema.open().await;
+    let ids = ["free", "held"];
+    let starts = ids.map(|id| store.enqueue_for_orchestrator(start(id), None));
+    join_all(starts).await;
+    let mut turns = Vec::new();
+    while turns.len() < ids.len() {
+        let claim = TurnClaim::new(8, LEASE, SOON);
+        turns.extend(store.claim_turns(claim).await.unwrap());
+    }
+    turns.sort_by(|one, other| one.item.instance.cmp(&other.item.instance));
+    let [free, held] = [0, 1].map(|n| turns[n].lock_token.as_str());
+    let rows = HeldRows::lock(&schema, "inboxes WHERE instance_id = 'held'").await;
+    let commit = |token, id| {
+        store.ack_orchestration_item(token, 1, started(id), vec![], vec![], named(), vec![])
+    };
+    let round = async {
+        let renewals = async {
+            for _ in 0..10 {
+                let renewed = store.renew_orchestration_item_lock(free, LEASE);
+                renewed.await.unwrap();
+            }
+            commit(free, "free").await.unwrap();
+        };
+        let held = async {
+            for _ in 0..2 {
+                let refused = commit(held, "held").await.unwrap_err();
+                assert!(refused.is_retryable(), "{refused}");
+            }
+        };
+        tokio::join!(renewals, held)
+    };
+    let done = tokio::time::timeout(SOON, round).await;
+    done.expect("nobody waits as long as the shell");
+    let none = TurnClaim::new(1, LEASE, Duration::ZERO);
+    assert!(store.claim_turns(none).await.unwrap().is_empty());
+    rows.release().await;
+    commit(held, "held").await.unwrap();
+    assert_eq!(store.read("held").await.unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn more_messages_for_nobody_than_a_claim_settles_do_not_hold_up_the_others() {
     let schema = Schema::new();
     let impatient = PostgresOptions {

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use duroxide_core::limits::{DEFAULT_PAYLOAD_BYTES_MAX, MAX_INSTANCE_ID_BYTES};
 use duroxide_core::provider::{Provider, ProviderAdmin, WorkItem};
+use duroxide_core::{check_instance_id, message_parts};
 use duroxide_pg::Within;
 
 use crate::support::{Schema, connect, start_within};
@@ -121,4 +123,120 @@ async fn the_queues_of_the_engine_take_nothing_from_sql() {
     }
     let depths = store.get_queue_depths().await.unwrap();
     assert_eq!(depths.orchestrator_queue, 0);
+}
+
+#[tokio::test]
+async fn what_no_client_may_send_is_refused_in_the_transaction_in_the_same_words() {
+    let schema = Schema::new();
+    drop(schema.open().await);
+    let mut client = connect().await;
+    let (long_id, long) = (
+        "é".repeat(MAX_INSTANCE_ID_BYTES / 2 + 1),
+        "x".repeat(DEFAULT_PAYLOAD_BYTES_MAX + 1),
+    );
+    let (long_id, long) = (long_id.as_str(), long.as_str());
+    let size = |what: &str| {
+        let (bytes, max) = (long.len(), DEFAULT_PAYLOAD_BYTES_MAX);
+        format!("{what} size ({bytes} bytes) exceeds limit ({max} bytes)")
+    };
+    let id = |id: &str| check_instance_id(id).unwrap_err();
+    let start = "start_orchestration";
+    let refused: [(&str, Vec<&str>, String); 17] = [
+        (start, vec!["", "O", "{}"], id("")),
+        (start, vec![long_id, "O", "{}"], id(long_id)),
+        (
+            start,
+            vec!["sub::1", "O", "{}"],
+            "belong to children".into(),
+        ),
+        (
+            start,
+            vec!["a::sub::1", "O", "{}"],
+            "belong to children".into(),
+        ),
+        (start, vec!["a", "", "{}"], "has no name".into()),
+        (start, vec!["a", long, "{}"], size("orchestration name")),
+        (start, vec!["a", "O", long], size("orchestration input")),
+        (start, vec!["a", "O", "{}", long], size("version")),
+        (
+            start,
+            vec!["a", &long[..3_000], "{}"],
+            "at most 2500".into(),
+        ),
+        ("raise_event", vec!["", "go", "{}"], id("")),
+        ("raise_event", vec!["a", long, "{}"], size("event name")),
+        ("raise_event", vec!["a", "go", long], size("event data")),
+        ("enqueue_event", vec!["a", long, "{}"], size("queue name")),
+        ("enqueue_event", vec!["a", "q", long], size("event data")),
+        ("cancel_instance", vec![long_id, "enough"], id(long_id)),
+        ("cancel_instance", vec!["a", long], size("cancel reason")),
+        (
+            "cancel_instance",
+            vec!["a", "duroxide:terminate:now"],
+            "a reason must not begin with the reserved 'duroxide:terminate:'".into(),
+        ),
+    ];
+    for (function, args, needed) in refused {
+        let tx = client.transaction().await.unwrap();
+        let within = Within::new(&tx, &schema.0).unwrap();
+        let sent = match (function, &args[..]) {
+            ("start_orchestration", [id, name, input]) => {
+                within.start_orchestration(id, name, input).await
+            }
+            ("start_orchestration", [id, name, input, version]) => {
+                let sent = within.start_orchestration_versioned(id, name, version, input);
+                sent.await
+            }
+            ("raise_event", [id, name, data]) => within.raise_event(id, name, data).await,
+            ("enqueue_event", [id, queue, data]) => within.enqueue_event(id, queue, data).await,
+            (_, args) => within.cancel_instance(args[0], args[1]).await,
+        };
+        let error = sent.expect_err(&needed);
+        assert_eq!(error.code(), "D0218", "{function}: {error}");
+        assert!(error.to_string().contains(&needed), "{error} for {needed}");
+    }
+    assert_eq!(schema.shell("SELECT count(*) FROM {s}.arrivals"), 0);
+}
+
+#[tokio::test]
+async fn what_is_at_the_limit_and_what_looks_like_the_engines_own_arrives_as_it_was_sent() {
+    let schema = Schema::new();
+    let store = schema.open().await;
+    let id = "i".repeat(MAX_INSTANCE_ID_BYTES);
+    let input = "\n".repeat(DEFAULT_PAYLOAD_BYTES_MAX);
+    let keyed = "duroxide:key:3:abc";
+    let mut client = connect().await;
+    let tx = client.transaction().await.unwrap();
+    let within = Within::new(&tx, &schema.0).unwrap();
+    within.start_orchestration(&id, "O", &input).await.unwrap();
+    within.enqueue_event(&id, "q", keyed).await.unwrap();
+    tx.commit().await.unwrap();
+    let mut found = Vec::new();
+    while found.len() < 2 {
+        let turn = store.fetch_orchestration_item(LEASE, LEASE, None).await;
+        let (item, token, _) = turn.unwrap().expect("both are there");
+        if found.is_empty() && item.messages.len() < 2 {
+            // The first one is as large as a claim may be; the other comes when the instance runs.
+            store
+                .ack_orchestration_item(
+                    &token,
+                    1,
+                    crate::meetings::started(&id),
+                    vec![],
+                    vec![],
+                    crate::meetings::named(),
+                    vec![],
+                )
+                .await
+                .unwrap();
+        }
+        found.extend(item.messages);
+    }
+    assert!(
+        matches!(&found[0], WorkItem::StartOrchestration { input: sent, .. } if *sent == input)
+    );
+    let WorkItem::QueueMessage { data, .. } = &found[1] else {
+        panic!("{:?}", found[1].kind_name());
+    };
+    assert_eq!(message_parts(data), (None, keyed));
 }

@@ -9,6 +9,7 @@ use duroxide_core::provider::rules::lane::{Needs, WorkNeeds};
 use tokio::time::Instant;
 
 use super::claims::Chosen;
+use super::held::Held;
 use super::lanes::Lanes;
 use super::loan::Loan;
 use super::marks::Beginnings;
@@ -56,10 +57,56 @@ pub(super) struct Batch {
     /// Whether a caller does not wait and relies on no news: its claims begin at the beginning.
     pub(super) looks_at_all: bool,
     pub(super) writes: Vec<Write>,
+    /// The held instance that all its writes need, if they do.
+    pub(super) held: Vec<String>,
     pub(super) turns: Vec<TurnRider>,
     pub(super) work: Vec<WorkRider>,
     /// Activities that are lent to claims of the batch; then the exchange does not try these claims.
     pub(super) loans: Vec<Loan>,
+}
+
+/// A batch that is being filled.
+#[derive(Default)]
+struct Filling {
+    batch: Batch,
+    bytes: usize,
+    tokens: HashSet<uuid::Uuid>,
+}
+
+impl Filling {
+    /// Takes a write, or gives it back if it has to go with the next exchange. A lease is used once in an exchange: its
+    /// second use must see what the first one did. Renewals go by themselves: they must not wait for what others wait
+    /// for.
+    fn offer(&mut self, write: Write) -> Option<Write> {
+        let taken = &self.batch.writes;
+        let tokens = tokens(&write.op);
+        let is_renewal = write.op.is_renewal();
+        let is_full = taken.len() >= WRITES_MAX || self.bytes >= BYTES_MAX;
+        let is_other = |first: &Write| first.op.is_renewal() != is_renewal;
+        if is_full
+            || taken.first().is_some_and(is_other)
+            || tokens.iter().any(|token| self.tokens.contains(token))
+        {
+            return Some(write);
+        }
+        self.tokens.extend(tokens);
+        self.bytes += size(&write.op);
+        self.batch.writes.push(write);
+        None
+    }
+}
+
+/// How large a write is on the wire, roughly.
+fn size(op: &Op) -> usize {
+    match op {
+        Op::Commit(commit) => commit.bytes(),
+        Op::Early(turn, commit) => commit.bytes() + turn.bytes(),
+        Op::Lease(turn) => turn.bytes(),
+        Op::Ack(ack) => ack.completion.as_ref().map_or(0, |one| one.json.len()),
+        Op::Message(message) => message.json.len(),
+        Op::Work(work) => work.json.len(),
+        Op::RenewTurn { .. } | Op::RenewWork { .. } => 0,
+    }
 }
 
 /// Completions, and how many of them come first that a turn was decided on.
@@ -86,34 +133,47 @@ pub(super) enum Part {
 }
 
 impl Batch {
-    /// Takes what waits, at most as much as one exchange carries. A lease is used once in an exchange: its second use
-    /// must see what the first one did.
-    pub(super) fn fill(writes: &mut VecDeque<Write>) -> Self {
-        let mut batch = Self::default();
-        let mut bytes = 0;
-        let mut held: HashSet<uuid::Uuid> = HashSet::new();
-        while batch.writes.len() < WRITES_MAX && bytes < BYTES_MAX {
-            let Some(write) = writes.front() else {
-                break;
-            };
-            let size = match &write.op {
-                Op::Commit(commit) => commit.bytes(),
-                Op::Early(turn, commit) => commit.bytes() + turn.bytes(),
-                Op::Lease(turn) => turn.bytes(),
-                Op::Ack(ack) => ack.completion.as_ref().map_or(0, |one| one.json.len()),
-                Op::Message(message) => message.json.len(),
-                Op::Work(work) => work.json.len(),
-                Op::RenewTurn { .. } | Op::RenewWork { .. } => 0,
-            };
-            let tokens = tokens(&write.op);
-            if tokens.iter().any(|token| held.contains(token)) {
+    /// Takes what waits, at most as much as one exchange carries. Writes that need a held instance stay.
+    pub(super) fn fill(writes: &mut VecDeque<Write>, held: &Held) -> Self {
+        let mut filling = Filling::default();
+        let mut stay = VecDeque::new();
+        while let Some(write) = writes.pop_front() {
+            if !held.among(&write.op).is_empty() {
+                stay.push_back(write);
+            } else if let Some(write) = filling.offer(write) {
+                writes.push_front(write);
                 break;
             }
-            held.extend(tokens);
-            bytes += size;
-            batch.writes.extend(writes.pop_front());
         }
-        batch
+        while let Some(write) = stay.pop_back() {
+            writes.push_front(write);
+        }
+        filling.batch
+    }
+
+    /// Takes the writes that need the same held instance as the first one that needs any.
+    pub(super) fn fill_held(writes: &mut VecDeque<Write>, held: &Held) -> Self {
+        let mut filling = Filling::default();
+        let mut needed = writes.iter().map(|write| held.among(&write.op));
+        let Some(first) = needed.find(|needed| !needed.is_empty()) else {
+            return filling.batch;
+        };
+        let first: Vec<String> = first.into_iter().map(str::to_owned).collect();
+        let mut is_full = false;
+        let mut stay = VecDeque::with_capacity(writes.len());
+        for write in writes.drain(..) {
+            let needed = held.among(&write.op);
+            let is_needed = needed.iter().any(|one| first.iter().any(|it| it == one));
+            if is_full || !is_needed {
+                stay.push_back(write);
+            } else if let Some(write) = filling.offer(write) {
+                is_full = true;
+                stay.push_back(write);
+            }
+        }
+        *writes = stay;
+        filling.batch.held = first;
+        filling.batch
     }
 
     /// One write alone.
@@ -313,5 +373,82 @@ fn tokens(op: &Op) -> Vec<uuid::Uuid> {
         Op::Ack(ack) => vec![ack.token],
         Op::RenewTurn { token, .. } | Op::RenewWork { token, .. } => vec![*token],
         Op::Message(_) | Op::Work(_) => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use duroxide_core::provider::WorkItem;
+    use tokio::sync::oneshot;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::codec;
+
+    fn write(op: Op) -> Write {
+        Write {
+            op,
+            reply: oneshot::channel().0,
+        }
+    }
+
+    fn to(instance: &str) -> Write {
+        let item = WorkItem::ExternalRaised {
+            instance: instance.to_owned(),
+            name: "go".to_owned(),
+            data: "{}".to_owned(),
+        };
+        write(Op::Message(codec::message(&item, None).unwrap()))
+    }
+
+    fn renewal() -> Write {
+        write(Op::RenewWork {
+            id: 1,
+            token: Uuid::new_v4(),
+            for_ms: 1,
+        })
+    }
+
+    fn instances(batch: &Batch) -> Vec<&str> {
+        batch.ops().flat_map(Op::instances).collect()
+    }
+
+    fn holding(instances: &[&str], now: Instant) -> Held {
+        let held: Vec<String> = instances.iter().map(|it| (*it).to_owned()).collect();
+        let mut all = Held::new(now);
+        all.ended(&[], &held, now);
+        all
+    }
+
+    #[test]
+    fn a_write_to_an_instance_that_is_held_shares_no_exchange_with_others() {
+        let now = Instant::now();
+        let held = holding(&["a"], now);
+        let mut writes = VecDeque::from([to("a"), to("b"), to("a"), to("c")]);
+        assert_eq!(instances(&Batch::fill(&mut writes, &held)), ["b", "c"]);
+        let alone = Batch::fill_held(&mut writes, &held);
+        assert_eq!(
+            (instances(&alone), &alone.held[..]),
+            (vec!["a", "a"], &["a".to_owned()][..])
+        );
+        assert!(writes.is_empty());
+    }
+
+    #[test]
+    fn writes_to_one_held_instance_do_not_wait_for_another() {
+        let now = Instant::now();
+        let held = holding(&["a", "b"], now);
+        let mut writes = VecDeque::from([to("b"), to("a"), to("c"), to("b")]);
+        assert_eq!(instances(&Batch::fill_held(&mut writes, &held)), ["b", "b"]);
+        assert_eq!(instances(&Batch::fill_held(&mut writes, &held)), ["a"]);
+        assert_eq!(writes.len(), 1);
+    }
+
+    #[test]
+    fn a_renewal_shares_no_exchange_with_what_may_wait() {
+        let held = Held::new(Instant::now());
+        let mut writes = VecDeque::from([renewal(), renewal(), to("a")]);
+        assert_eq!(Batch::fill(&mut writes, &held).writes.len(), 2);
+        assert_eq!(instances(&Batch::fill(&mut writes, &held)), ["a"]);
     }
 }

@@ -19,7 +19,7 @@ use crate::codec::unsigned;
 use crate::error::Result;
 use crate::ops::admin_sql::{UPDATED, only, whole};
 use crate::store::Store;
-use crate::text;
+use crate::text::{self, Payload};
 use crate::time::{shown_ms, stored_ms};
 
 /// Columns of a summary; those that cost more are read for the rows of the page only.
@@ -139,8 +139,7 @@ impl Store {
         }
         let open = self.open_branch(query).await?;
         let (sql, all) = page_sql(query, position, &handlers, open);
-        let db = &self.db;
-        let rows = db.first_rows(&whole(&sql), &all.params()).await?;
+        let rows = self.ask_first(&sql, &all.params()).await?;
         let items = rows.iter().map(summary).collect::<Result<Vec<_>>>()?;
         Ok(query.cut(items))
     }
@@ -223,7 +222,8 @@ impl Store {
 fn summary(row: &Row) -> Result<InstanceSummary> {
     let shown = |column: usize| -> Result<String> { Ok(text::shown(row.try_get(column)?)) };
     let optional = |column: usize| -> Result<Option<String>> {
-        Ok(row.try_get::<_, Option<String>>(column)?.map(text::shown))
+        let text = row.try_get::<_, Option<Payload>>(column)?;
+        Ok(text.map(|text| text::shown(text.0)))
     };
     let mut summary = InstanceSummary::new(shown(0)?, shown(1)?, shown(2)?);
     summary.custom_status = optional(3)?;
