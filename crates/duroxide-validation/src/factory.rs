@@ -60,7 +60,8 @@ pub trait ProviderFactory: Sync + Send {
         false
     }
 
-    /// What the store must be able to do: a case that finds it missing fails instead of being skipped.
+    /// What the store and this factory must be able to do, [`Capability::all_but`] what they cannot: a case that finds
+    /// it missing fails instead of being skipped.
     fn must_offer(&self) -> &'static [Capability] {
         &[]
     }
