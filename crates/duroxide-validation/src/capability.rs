@@ -88,7 +88,25 @@ impl Capability {
         Self::SkewedHandle,
         Self::Reopen,
         Self::ClockSetBack,
+        Self::UnknownInstanceGrace,
     ];
+
+    /// Everything that a store which waits for work and its factory can offer, but these: what a factory declares in
+    /// [`must_offer`](crate::ProviderFactory::must_offer) that names the few things it cannot do.
+    ///
+    /// ```
+    /// use duroxide_validation::Capability;
+    ///
+    /// let declared = Capability::all_but(&[Capability::SkewedHandle]);
+    /// assert!(declared.contains(&Capability::SecondHandle) && declared.contains(&Capability::Watch));
+    /// assert!(!declared.contains(&Capability::SkewedHandle));
+    /// ```
+    #[must_use]
+    pub fn all_but(absent: &[Self]) -> Vec<Self> {
+        let all = Self::OF_STORES.iter().chain(Self::OF_FACTORIES);
+        let offered = all.filter(|capability| !absent.contains(capability));
+        offered.copied().collect()
+    }
 
     /// What a store can offer that implements all of the contract and waits for work.
     pub const OF_STORES: &'static [Self] = &[

@@ -36,6 +36,12 @@ pub trait ProviderFactory: Sync + Send {
         Duration::from_millis(30)
     }
 
+    /// How long anything may take that a running engine is expected to do on the store: turns, activities, an end. A
+    /// case that waits for longer fails, so it is no measure of the store's speed.
+    fn engine_patience(&self) -> Duration {
+        Duration::from_secs(30)
+    }
+
     /// Makes the stored history of the instance undecodable.
     ///
     /// # Panics
@@ -60,7 +66,8 @@ pub trait ProviderFactory: Sync + Send {
         false
     }
 
-    /// What the store must be able to do: a case that finds it missing fails instead of being skipped.
+    /// What the store and this factory must be able to do, [`Capability::all_but`] what they cannot: a case that finds
+    /// it missing fails instead of being skipped.
     fn must_offer(&self) -> &'static [Capability] {
         &[]
     }

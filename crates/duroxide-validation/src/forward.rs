@@ -23,6 +23,10 @@ macro_rules! __forwarding_factory {
                 self.$inner.wake_latency()
             }
 
+            fn engine_patience(&self) -> std::time::Duration {
+                self.$inner.engine_patience()
+            }
+
             async fn corrupt_instance_history(&self, instance: &str) {
                 self.$inner.corrupt_instance_history(instance).await;
             }

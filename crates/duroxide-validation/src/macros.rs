@@ -4,7 +4,8 @@
 ///
 /// The argument is an expression that makes a [`ProviderFactory`](crate::ProviderFactory); it is evaluated anew in
 /// every test, inside a tokio runtime. Cases that need what the factory or the store does not offer pass and say
-/// `skipped` with the reason.
+/// `skipped` with the reason; they fail if the factory declares it
+/// ([`must_offer`](crate::ProviderFactory::must_offer)).
 ///
 /// ```
 /// use std::sync::Arc;

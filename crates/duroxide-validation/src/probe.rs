@@ -35,8 +35,9 @@ async fn offered(factory: &dyn ProviderFactory, need: Capability) -> bool {
         | Capability::CorruptMessages
         | Capability::SecondHandle
         | Capability::SkewedHandle
-        | Capability::Reopen
-        | Capability::ClockSetBack => factory.supports(need),
+        | Capability::Reopen => factory.supports(need),
+        // Without a clock there is nothing to set back, whatever the factory says.
+        Capability::ClockSetBack => factory.supports(need) && factory.clock().is_some(),
         Capability::Management
         | Capability::DeadLetters
         | Capability::BatchedTurns

@@ -63,6 +63,7 @@ macro_rules! __cases_claims {
                 an_unknown_turn_cannot_be_renewed;
                 tokens_are_good_for_their_own_queue_only;
                 a_lost_lease_is_told_as_such;
+                a_commit_and_a_takeover_that_meet_exclude_each_other;
             }
             claims {
                 a_batch_of_turns_keeps_its_limit;

@@ -135,6 +135,7 @@ macro_rules! __cases_published {
                 test_delete_instances_atomic_orphan_detection [Management];
                 test_delete_terminal_instances [Management];
                 test_delete_running_rejected_force_succeeds [Management];
+                a_refused_deletion_takes_nothing [Management];
                 test_delete_nonexistent_instance [Management];
                 test_delete_cleans_queues_and_locks [Management];
                 test_force_delete_prevents_ack_recreation [Management];

@@ -1,7 +1,7 @@
 //! The reference store: a factory that offers everything, and the proof that it passes every case.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,6 +15,7 @@ use duroxide_validation::{Capability, ClockSkew, ProviderFactory, TestClock, run
 const TURNS: Queue = Queue::grouped("orchestrator");
 const WORK: Queue = Queue::single("worker");
 const UNKNOWN_INSTANCE_GRACE: Duration = Duration::from_secs(60);
+static DECLARED: LazyLock<Vec<Capability>> = LazyLock::new(|| Capability::all_but(&[]));
 
 /// The system's clock, moved forward as far as a case wants.
 #[derive(Debug, Default)]
@@ -73,6 +74,12 @@ impl Memory {
             .expect("no case panics under this lock")
             .clone()
             .expect("a provider was created")
+    }
+
+    /// A provider of its own on the memory of the last one, with nothing that the last one keeps beside the memory.
+    pub(crate) fn handle(&self) -> MemoryProvider {
+        MemoryProvider::over("memory", Arc::clone(self.last().store()))
+            .with_unknown_instance_grace(UNKNOWN_INSTANCE_GRACE)
     }
 
     async fn damage_queue(&self, queue: Queue, instance: &str) {
@@ -174,7 +181,7 @@ impl ProviderFactory for Memory {
     }
 
     fn must_offer(&self) -> &'static [Capability] {
-        Capability::OF_STORES
+        &DECLARED
     }
 
     fn clock(&self) -> Option<Arc<dyn TestClock>> {
@@ -198,17 +205,18 @@ impl ProviderFactory for Memory {
     }
 
     async fn second_handle(&self) -> Arc<dyn Provider> {
-        Arc::new(self.last())
+        Arc::new(self.handle())
     }
 
     /// The memory is the medium: it outlives the handles of the cases.
     async fn reopen(&self) -> Arc<dyn Provider> {
-        Arc::new(self.last())
+        Arc::new(self.handle())
     }
 
-    /// A handle on a memory store has no clock of its own, so there is nothing that could be skewed.
+    /// The clock belongs to the memory, as that of a server does to the server: whatever the machine of a handle shows,
+    /// the memory is asked. [`Flawed`](crate::mutants) has handles that ask their machine.
     async fn skewed_handle(&self, _skew: ClockSkew) -> Arc<dyn Provider> {
-        Arc::new(self.last())
+        Arc::new(self.handle())
     }
 }
 

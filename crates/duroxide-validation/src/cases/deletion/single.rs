@@ -41,6 +41,22 @@ pub async fn test_delete_running_rejected_force_succeeds<F: ProviderFactory + ?S
     gone(&bench, "busy").await;
 }
 
+/// A deletion that is refused takes nothing with it: the messages and activities of the instance are there.
+pub async fn a_refused_deletion_takes_nothing<F: ProviderFactory + ?Sized>(factory: &F) {
+    let bench = Bench::open(factory).await;
+    let first = Commit::first()
+        .and(kinds::activity_scheduled("a"))
+        .work(items::activity("busy", 2));
+    bench.create_with("busy", first).await;
+    bench.send(items::signal("busy", "go")).await;
+    let refused = bench.admin().delete_instance("busy", false).await;
+    refused.expect_err("it runs");
+    present(&bench, "busy").await;
+    let turn = bench.turn_of("busy").await;
+    assert_eq!(turn.item.messages, [items::signal("busy", "go")]);
+    assert_eq!(bench.work().await.id(), 2);
+}
+
 /// What does not exist cannot be deleted.
 pub async fn test_delete_nonexistent_instance<F: ProviderFactory + ?Sized>(factory: &F) {
     let bench = Bench::open(factory).await;

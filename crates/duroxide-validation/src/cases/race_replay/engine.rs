@@ -11,14 +11,17 @@ use duroxide_runtime::{
     UnregisteredBackoffConfig,
 };
 
+use crate::ProviderFactory;
 use crate::waiting::ended;
 
-/// How long anything may take that is expected to happen.
-pub(super) const ENGINE_STEP_MAX: Duration = Duration::from_secs(30);
+/// Pause between two looks at a history.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 pub(super) struct Engine {
     pub(super) store: Arc<dyn Provider>,
     pub(super) client: Client,
+    /// How long anything may take that is expected to happen.
+    pub(super) patience: Duration,
     runtime: Arc<Runtime>,
 }
 
@@ -39,7 +42,8 @@ pub(super) fn quick() -> RuntimeOptions {
 }
 
 impl Engine {
-    pub(super) async fn start(
+    pub(super) async fn start<F: ProviderFactory + ?Sized>(
+        factory: &F,
         store: &Arc<dyn Provider>,
         orchestrations: OrchestrationRegistry,
         options: RuntimeOptions,
@@ -53,6 +57,7 @@ impl Engine {
         Self {
             store: Arc::clone(store),
             client: Client::new(Arc::clone(store)),
+            patience: factory.engine_patience(),
             runtime,
         }
     }
@@ -77,7 +82,7 @@ impl Engine {
     }
 
     pub(super) async fn outcome(&self, instance: &str) -> OrchestrationStatus {
-        let ended = ended(&self.client, &*self.store, instance, ENGINE_STEP_MAX).await;
+        let ended = ended(&self.client, &*self.store, instance, self.patience).await;
         ended.unwrap_or_else(|| panic!("`{instance}` does not end"))
     }
 
@@ -95,27 +100,19 @@ impl Engine {
         what: &str,
         fulfils: impl Fn(&[Event]) -> bool,
     ) -> Vec<Event> {
-        until(&*self.store, instance, what, fulfils).await
-    }
-}
-
-pub(super) async fn until(
-    store: &dyn Provider,
-    instance: &str,
-    what: &str,
-    fulfils: impl Fn(&[Event]) -> bool,
-) -> Vec<Event> {
-    let began = std::time::Instant::now();
-    loop {
-        let history = store.read(instance).await.expect("a history can be read");
-        if fulfils(&history) {
-            return history;
+        let began = std::time::Instant::now();
+        loop {
+            let history = self.store.read(instance).await;
+            let history = history.expect("a history can be read");
+            if fulfils(&history) {
+                return history;
+            }
+            assert!(
+                began.elapsed() < self.patience,
+                "`{instance}` never came to {what}: {history:?}"
+            );
+            tokio::time::sleep(LOOK_EVERY).await;
         }
-        assert!(
-            began.elapsed() < ENGINE_STEP_MAX,
-            "`{instance}` never came to {what}: {history:?}"
-        );
-        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 

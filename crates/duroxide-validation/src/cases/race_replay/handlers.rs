@@ -5,8 +5,9 @@ use std::time::Duration;
 use duroxide_core::{Either2, OrchestrationContext};
 use duroxide_runtime::OrchestrationRegistry;
 
+use crate::ProviderFactory;
+
 const NEVER_REACHED: Duration = Duration::from_secs(600);
-const SHORT: Duration = Duration::from_millis(60);
 
 type Answer = Result<String, String>;
 
@@ -116,8 +117,14 @@ async fn signal_or_timeout(ctx: &OrchestrationContext, patience: Duration) -> St
     }
 }
 
+/// A timer that fires while a case waits for it, and not before the turn that set it is stored.
+fn short<F: ProviderFactory + ?Sized>(factory: &F) -> Duration {
+    factory.wake_latency() * 2
+}
+
 /// Orchestrations that race, and then wait for `end` so that their history can be taken elsewhere.
-pub(super) fn racing() -> OrchestrationRegistry {
+pub(super) fn racing<F: ProviderFactory + ?Sized>(factory: &F) -> OrchestrationRegistry {
+    let short = short(factory);
     OrchestrationRegistry::builder()
         .register(
             "MessageWins",
@@ -130,8 +137,8 @@ pub(super) fn racing() -> OrchestrationRegistry {
         )
         .register(
             "TimerWins",
-            |ctx: OrchestrationContext, _: String| async move {
-                let one = next_or_timeout(&ctx, SHORT).await;
+            move |ctx: OrchestrationContext, _: String| async move {
+                let one = next_or_timeout(&ctx, short).await;
                 let two = next_or_timeout(&ctx, NEVER_REACHED).await;
                 ctx.schedule_wait("end").await;
                 Ok(format!("{one},{two}"))
@@ -139,10 +146,10 @@ pub(super) fn racing() -> OrchestrationRegistry {
         )
         .register(
             "MessageHeld",
-            |ctx: OrchestrationContext, _: String| async move {
+            move |ctx: OrchestrationContext, _: String| async move {
                 ctx.schedule_wait("begin").await;
                 let one = next_or_timeout(&ctx, NEVER_REACHED).await;
-                let two = next_or_timeout(&ctx, SHORT).await;
+                let two = next_or_timeout(&ctx, short).await;
                 ctx.schedule_wait("end").await;
                 Ok(format!("{one},{two}"))
             },
@@ -157,11 +164,12 @@ pub(super) fn racing() -> OrchestrationRegistry {
 }
 
 /// Reads one message of three, loses a race, continues, and reads the rest.
-pub(super) fn carrying() -> OrchestrationRegistry {
+pub(super) fn carrying<F: ProviderFactory + ?Sized>(factory: &F) -> OrchestrationRegistry {
+    let short = short(factory);
     OrchestrationRegistry::builder()
         .register(
             "TestOrch",
-            |ctx: OrchestrationContext, input: String| async move {
+            move |ctx: OrchestrationContext, input: String| async move {
                 if input == "rest" {
                     let two = ctx.dequeue_event("inbox").await;
                     let three = ctx.dequeue_event("inbox").await;
@@ -170,7 +178,7 @@ pub(super) fn carrying() -> OrchestrationRegistry {
                 }
                 let _unread = ctx.dequeue_event("inbox").await;
                 let nothing = ctx.dequeue_event("nothing");
-                ctx.select2(nothing, ctx.schedule_timer(SHORT)).await;
+                ctx.select2(nothing, ctx.schedule_timer(short)).await;
                 ctx.schedule_wait("go").await;
                 ctx.continue_as_new("rest").await
             },

@@ -12,7 +12,7 @@ use crate::fixture::{Bench, claim_from, items};
 /// An engine that began to run a racing orchestration.
 async fn recording<F: ProviderFactory + ?Sized>(factory: &F, name: &str) -> Engine {
     let store = factory.create_provider().await;
-    let engine = Engine::start(&store, handlers::racing(), quick()).await;
+    let engine = Engine::start(factory, &store, handlers::racing(factory), quick()).await;
     engine.begin("race", name, "").await;
     engine
 }
@@ -33,7 +33,7 @@ async fn replayed<F: ProviderFactory + ?Sized>(factory: &F, history: &[Event]) -
         history,
         "unchanged by the store"
     );
-    let engine = Engine::start(&store, handlers::racing(), quick()).await;
+    let engine = Engine::start(factory, &store, handlers::racing(factory), quick()).await;
     engine.signal("race", "end", "").await;
     let output = engine.output("race").await;
     let after = store.read("race").await.expect("readable");
@@ -86,7 +86,7 @@ pub async fn test_queue_race_cancellation_replay<F: ProviderFactory + ?Sized>(fa
 /// Messages that an execution did not read go to the next one, in order, whatever else it read or lost.
 pub async fn test_continue_as_new_queue_race_replay<F: ProviderFactory + ?Sized>(factory: &F) {
     let store = factory.create_provider().await;
-    let engine = Engine::start(&store, handlers::carrying(), quick()).await;
+    let engine = Engine::start(factory, &store, handlers::carrying(factory), quick()).await;
     engine.begin("carrier", "TestOrch", "all").await;
     engine
         .until("carrier", "its start", |history| history.len() > 1)
@@ -106,7 +106,7 @@ pub async fn test_continue_as_new_queue_race_replay<F: ProviderFactory + ?Sized>
     engine.until("carrier", "its wait", waits_for("go")).await;
     engine.stop().await;
 
-    let engine = Engine::start(&store, handlers::carrying(), quick()).await;
+    let engine = Engine::start(factory, &store, handlers::carrying(factory), quick()).await;
     engine.signal("carrier", "go", "").await;
     assert_eq!(engine.output("carrier").await, "2,3,x");
     let first = store

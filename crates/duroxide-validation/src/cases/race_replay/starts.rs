@@ -2,16 +2,14 @@
 
 use std::time::Duration;
 
-use duroxide_core::provider::{Provider, ProviderAdmin};
+use duroxide_core::provider::ProviderAdmin;
 use duroxide_core::{EventKind, WorkItem};
 use duroxide_runtime::{OrchestrationStatus, RuntimeOptions};
 
-use super::engine::{ENGINE_STEP_MAX, Engine, arrived, ended_in_continue_as_new, quick, waits_for};
+use super::engine::{Engine, LOOK_EVERY, arrived, ended_in_continue_as_new, quick, waits_for};
 use super::{handlers, recorded};
 use crate::ProviderFactory;
 use crate::fixture::{Bench, claim_from, items};
-
-const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// A second start, of the same or of another handler, changes nothing about a running instance.
 pub async fn test_duplicate_start_preserves_pinned_handler<F: ProviderFactory + ?Sized>(
@@ -19,7 +17,7 @@ pub async fn test_duplicate_start_preserves_pinned_handler<F: ProviderFactory + 
 ) {
     for duplicate in ["Pinned", "Other"] {
         let store = factory.create_provider().await;
-        let engine = Engine::start(&store, handlers::two_versions(), quick()).await;
+        let engine = Engine::start(factory, &store, handlers::two_versions(), quick()).await;
         let started = engine
             .client
             .start_orchestration_versioned("pinned", "Pinned", "1.0.0", "first")
@@ -29,7 +27,7 @@ pub async fn test_duplicate_start_preserves_pinned_handler<F: ProviderFactory + 
 
         engine.begin("pinned", duplicate, "second").await;
         engine.stop().await;
-        let engine = Engine::start(&store, handlers::two_versions(), quick()).await;
+        let engine = Engine::start(factory, &store, handlers::two_versions(), quick()).await;
         engine.signal("pinned", "go", "").await;
         assert_eq!(
             engine.output("pinned").await,
@@ -44,10 +42,10 @@ pub async fn test_duplicate_start_preserves_pinned_handler<F: ProviderFactory + 
 
 /// Waits until a program has claimed what is queued for the instance, and has stepped back from it. A store that knows
 /// who has which code passes it over; one that cannot tell what is queued leaves nothing to be seen.
-async fn met(store: &dyn Provider, instance: &str) {
+async fn met(engine: &Engine, instance: &str) {
     let began = std::time::Instant::now();
-    while began.elapsed() < ENGINE_STEP_MAX {
-        let Some(admin) = store.as_management_capability() else {
+    while began.elapsed() < engine.patience {
+        let Some(admin) = engine.store.as_management_capability() else {
             return;
         };
         let by_name = admin.list_ready_work(1).await;
@@ -68,7 +66,7 @@ async fn met(store: &dyn Provider, instance: &str) {
 }
 
 /// Waits until everything that was sent to the instance is consumed, and no turn of it is under way.
-async fn all_is_consumed(admin: &dyn ProviderAdmin, instance: &str) {
+async fn all_is_consumed(admin: &dyn ProviderAdmin, instance: &str, patience: Duration) {
     let began = std::time::Instant::now();
     loop {
         let depths = admin.get_queue_depths().await.expect("depths can be read");
@@ -80,10 +78,7 @@ async fn all_is_consumed(admin: &dyn ProviderAdmin, instance: &str) {
         if depths.orchestrator_queue == 0 && is_idle {
             return;
         }
-        assert!(
-            began.elapsed() < ENGINE_STEP_MAX,
-            "never consumed: {depths:?}"
-        );
+        assert!(began.elapsed() < patience, "never consumed: {depths:?}");
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
@@ -91,7 +86,7 @@ async fn all_is_consumed(admin: &dyn ProviderAdmin, instance: &str) {
 /// A successor whose handler is missing here waits, and so does what is sent to it, for a program that has it.
 pub async fn test_continue_as_new_unregistered_backoff<F: ProviderFactory + ?Sized>(factory: &F) {
     let store = factory.create_provider().await;
-    let old = Engine::start(&store, handlers::first_link_only(), quick()).await;
+    let old = Engine::start(factory, &store, handlers::first_link_only(), quick()).await;
     old.begin("chain", "Chain", "").await;
     old.until("chain", "its wait", waits_for("go")).await;
     old.post("chain", "inbox", "carried").await;
@@ -100,10 +95,10 @@ pub async fn test_continue_as_new_unregistered_backoff<F: ProviderFactory + ?Siz
     old.until("chain", "its end", ended_in_continue_as_new)
         .await;
     old.post("chain", "inbox", "late").await;
-    met(&*store, "chain").await;
+    met(&old, "chain").await;
     old.stop().await;
 
-    let new = Engine::start(&store, handlers::both_links(), quick()).await;
+    let new = Engine::start(factory, &store, handlers::both_links(), quick()).await;
     assert_eq!(new.output("chain").await, "carried,late");
     new.stop().await;
 }
@@ -119,7 +114,7 @@ pub async fn test_continue_as_new_poisoned_successor_is_own_execution<
         max_attempts: 1,
         ..quick()
     };
-    let engine = Engine::start(&bench.store, handlers::first_link_only(), options).await;
+    let engine = Engine::start(factory, &bench.store, handlers::first_link_only(), options).await;
     engine.begin("chain", "Chain", "").await;
     engine.until("chain", "its wait", waits_for("go")).await;
     engine.signal("chain", "go", "").await;
@@ -140,7 +135,7 @@ pub async fn test_continue_as_new_poisoned_successor_is_own_execution<
     );
 
     engine.post("chain", "inbox", "late").await;
-    all_is_consumed(bench.admin(), "chain").await;
+    all_is_consumed(bench.admin(), "chain", engine.patience).await;
     engine.stop().await;
     bench
         .idle("what is sent to a failed instance is consumed")
@@ -162,7 +157,7 @@ pub async fn test_continue_as_new_duplicate_start<F: ProviderFactory + ?Sized>(f
             sent.expect("a start can be enqueued");
         }
 
-        let engine = Engine::start(&store, handlers::colliding(), quick()).await;
+        let engine = Engine::start(factory, &store, handlers::colliding(), quick()).await;
         assert_eq!(engine.output("taken").await, "next", "stamp {stamp}");
         let first = store
             .read_with_execution("taken", 1)

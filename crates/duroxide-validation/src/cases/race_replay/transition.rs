@@ -1,7 +1,6 @@
 //! What arrives between two executions, before the successor's start can be seen.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use duroxide_core::provider::Provider;
 use duroxide_core::{Event, EventKind, WorkItem};
@@ -11,8 +10,6 @@ use super::engine::{Engine, quick, waits_for};
 use super::{handlers, recorded};
 use crate::ProviderFactory;
 use crate::fixture::items;
-
-const LATE: Duration = Duration::from_millis(250);
 
 /// The first execution is over; the successor's start is delayed, the inputs are not. The successor gets its shape from
 /// its start.
@@ -28,13 +25,15 @@ async fn between<F: ProviderFactory + ?Sized>(
     if let WorkItem::ContinueAsNew { input, .. } = &mut successor {
         shape.clone_into(input);
     }
-    let sent = store.enqueue_for_orchestrator(successor, Some(LATE)).await;
+    // Long enough for an engine to begin and to look, and seldom longer than the way to the store takes.
+    let late = factory.wake_latency() * 8;
+    let sent = store.enqueue_for_orchestrator(successor, Some(late)).await;
     sent.expect("a start can be enqueued");
     for input in inputs {
         let sent = store.enqueue_for_orchestrator(input, None).await;
         sent.expect("a message can be enqueued");
     }
-    Engine::start(&store, handlers::successors(), quick()).await
+    Engine::start(factory, &store, handlers::successors(), quick()).await
 }
 
 async fn second_execution(engine: &Engine) -> Vec<Event> {

@@ -133,6 +133,9 @@ impl ProviderAdmin for Mutant {
     ) -> Result<DeleteInstanceResult> {
         let force = force || self.has(Flaw::DeletesRunning);
         self.note_deleted(ids).await?;
+        if self.has(Flaw::DeletionLeavesMessages) || self.has(Flaw::DeletionTakesMessagesFirst) {
+            return self.delete_torn(ids, force).await;
+        }
         let deleted = self.reference().delete_instances_atomic(ids, force);
         match self.flaw {
             Flaw::ClosedStoreDeletes => self.as_if_open(deleted).await,

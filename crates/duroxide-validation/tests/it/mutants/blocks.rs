@@ -26,9 +26,11 @@ impl Mutant {
         match self.flaw {
             Flaw::BlockIsOnlyTold => return Ok(true),
             Flaw::BlockNeedsNoLease => {
-                remember();
                 let noted = self.inner.note_blocked(&token, blocked, node).await;
-                return Ok(noted.unwrap_or(true));
+                return Ok(noted.unwrap_or_else(|_lost| {
+                    remember();
+                    true
+                }));
             }
             Flaw::BlockKeepsTheFirst if self.reference().block_note(id).await?.is_some() => {
                 return Ok(true);

@@ -60,6 +60,9 @@ fn schedules(work: &[WorkItem], wanted: &ScheduledActivityIdentifier) -> bool {
 
 impl Mutant {
     pub(super) async fn commit_turn(&self, mut turn: Turn) -> Result<()> {
+        if self.has(Flaw::LeaseIsCheckedFirst) {
+            return self.commit_after_a_look(turn).await;
+        }
         let token = turn.token.clone();
         if self.has(Flaw::CommitsTwice) && self.notes.lock().committed.contains(&token) {
             return Ok(());
@@ -202,7 +205,7 @@ impl Mutant {
         Ok(())
     }
 
-    async fn commit_inner(&self, turn: Turn) -> Result<()> {
+    pub(super) async fn commit_inner(&self, turn: Turn) -> Result<()> {
         let (token, writes) = turn.writes();
         let committed = writes.commit_to(&*self.inner, &token).await;
         committed.map_err(|error| match self.flaw {
@@ -211,7 +214,12 @@ impl Mutant {
         })
     }
 
-    async fn append_anyway(&self, token: &str, execution: u64, events: Vec<Event>) -> Result<()> {
+    pub(super) async fn append_anyway(
+        &self,
+        token: &str,
+        execution: u64,
+        events: Vec<Event>,
+    ) -> Result<()> {
         let unknown = || ProviderError::permanent("ack_orchestration_item", "Invalid lock token");
         let instance = self.notes.instance_of(token).ok_or_else(unknown)?;
         self.inner

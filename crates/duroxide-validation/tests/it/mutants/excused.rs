@@ -27,10 +27,6 @@ pub(super) const TWINS: &[(&[&str], &str)] = &[
         "one case asks for every kind of wait, open and answered",
     ),
     (
-        &["BlockNeedsNoLease", "QueryForgetsBlocks"],
-        "notes that nothing ends are in every list, as if there were no filter",
-    ),
-    (
         &["ClosedStoreDeletes", "ClosedStoreIsLabelled"],
         "one case tries everything that operators change",
     ),

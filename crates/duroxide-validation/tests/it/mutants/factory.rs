@@ -55,14 +55,14 @@ duroxide_validation::__forwarding_factory!(Flawed => reference {
 
     async fn second_handle(&self) -> Arc<dyn Provider> {
         let clock = self.reference.movable();
-        Arc::new(Mutant::around(self.reference.last(), self.flaw, clock))
+        Arc::new(Mutant::around(self.reference.handle(), self.flaw, clock))
     }
 
     async fn reopen(&self) -> Arc<dyn Provider> {
         let clock = self.reference.movable();
         let reference = match self.flaw {
             Flaw::KeepsNothing => self.reference.create(),
-            _ => self.reference.last(),
+            _ => self.reference.handle(),
         };
         Arc::new(Mutant::around(reference, self.flaw, clock))
     }

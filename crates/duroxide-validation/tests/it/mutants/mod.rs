@@ -25,6 +25,7 @@ mod slips;
 mod snapshots;
 mod strangers;
 mod submissions;
+mod two_steps;
 mod work;
 
 use std::sync::Arc;
@@ -90,6 +91,7 @@ flaws! {
     OneTokenForAll: "every claim of an instance gets the same token";
     LostRaceIsNoWork: "a claimer that meets another one is told that there is no work";
     CommitsWithoutFencing: "the commit of a lost lease appends its events all the same";
+    LeaseIsCheckedFirst: "a commit looks at its lease, and writes in a second step";
     CommitsTwice: "a second commit with the same token succeeds";
     CommitInTwoSteps: "activities of a commit are enqueued after it";
     CommitLeavesHalf: "activities of a commit that fails stay";
@@ -273,6 +275,8 @@ flaws! {
     ConfirmsByCount: "a history in the caller's memory is confirmed by its length";
     DeadLetteringErrsOtherwise: "who lost the lease cannot dead-letter, and gets another error";
     DeadLettersTheNext: "a wrong position dead-letters another message";
+    DeletionLeavesMessages: "a deletion takes the history first, and the messages of the instance stay";
+    DeletionTakesMessagesFirst: "a deletion takes the messages first, and is refused because the instance runs";
     DeletionLeavesValues: "the key-values of a deleted instance stay";
     ChildrenOutliveParents: "the children of a deleted instance are still listed";
     RenewalKeepsLength: "a renewal lasts as long as the first lease, whatever it asks for";
