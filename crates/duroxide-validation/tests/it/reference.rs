@@ -53,9 +53,18 @@ impl TestClock for MovableClock {
 pub(crate) struct Memory {
     clock: Arc<MovableClock>,
     last: Mutex<Option<MemoryProvider>>,
+    patience: Option<Duration>,
 }
 
 impl Memory {
+    /// With which an engine is not waited for as long.
+    pub(crate) fn impatient(patience: Duration) -> Self {
+        Self {
+            patience: Some(patience),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn create(&self) -> MemoryProvider {
         let clock: ClockRef = self.clock.clone();
         let provider =
@@ -174,6 +183,10 @@ impl ProviderFactory for Memory {
             .expect("the memory store answers");
         let messages = answer.into_messages().expect("the memory store answers");
         messages.iter().map(|m| m.attempts).max().unwrap_or(0)
+    }
+
+    fn engine_patience(&self) -> Duration {
+        self.patience.unwrap_or(Duration::from_secs(30))
     }
 
     fn supports(&self, capability: Capability) -> bool {

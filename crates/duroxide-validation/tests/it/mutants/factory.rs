@@ -11,6 +11,9 @@ use duroxide_validation::{ClockSkew, ProviderFactory};
 use super::{Flaw, Mutant};
 use crate::reference::{Memory, MovableClock};
 
+/// An engine on a mutant that stands still is not waited for as long as one on a store that is right.
+const ENGINE_PATIENCE: Duration = Duration::from_secs(5);
+
 /// The clock of a machine that is wrong.
 #[derive(Debug)]
 struct Skewed {
@@ -37,7 +40,7 @@ pub(super) struct Flawed {
 impl Flawed {
     pub(super) fn with(flaw: Flaw) -> Self {
         Self {
-            reference: Memory::default(),
+            reference: Memory::impatient(ENGINE_PATIENCE),
             flaw,
         }
     }

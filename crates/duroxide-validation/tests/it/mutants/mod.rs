@@ -8,6 +8,7 @@ mod blocks;
 mod causes;
 mod commits;
 mod contract;
+mod engine;
 mod excused;
 mod factory;
 mod fetches;
