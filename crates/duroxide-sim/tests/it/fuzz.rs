@@ -1,8 +1,9 @@
 //! Fuzzing: what is stored is damaged by chance, and nothing panics, hangs, or answers with something that nobody
 //! stored. In: events and messages as they are stored, whole files. Out: an error or a value, never a panic.
 //!
-//! Each target runs for `FUZZ_SECONDS` seconds, 2 unless it says otherwise. A failure names its seed. Replay of damaged
-//! histories and the typed codec have such tests in `duroxide-core`.
+//! Each target runs for `FUZZ_SECONDS` seconds, 2 unless it says otherwise. A failure names its seed.
+
+mod code;
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -52,6 +52,26 @@ fn options(clock: &Arc<MovableClock>) -> SqliteOptions {
         ..SqliteOptions::default()
     }
 }
+
+/// Every handle on a file reads the clock of the same machine: no clocks can be apart.
+static OF_FILES: LazyLock<Vec<Capability>> =
+    LazyLock::new(|| Capability::all_but(&[Capability::SkewedHandle]));
+
+/// A file that only one store may have open.
+static OF_ONE: LazyLock<Vec<Capability>> =
+    LazyLock::new(|| Capability::all_but(&[Capability::SkewedHandle, Capability::SecondHandle]));
+
+/// What is in memory can be neither damaged nor read from outside, and nobody else opens it.
+static OF_MEMORY: LazyLock<Vec<Capability>> = LazyLock::new(|| {
+    Capability::all_but(&[
+        Capability::SkewedHandle,
+        Capability::SecondHandle,
+        Capability::Reopen,
+        Capability::CorruptHistory,
+        Capability::CorruptMessages,
+        Capability::AttemptCounts,
+    ])
+});
 
 /// Stores in files of a folder that goes with the factory.
 struct Files {
@@ -142,16 +162,11 @@ impl ProviderFactory for Files {
     }
 
     fn supports(&self, capability: Capability) -> bool {
-        match capability {
-            Capability::SecondHandle => !self.alone,
-            // Every handle on a file reads the clock of the same machine.
-            Capability::SkewedHandle => false,
-            other => Capability::OF_FACTORIES.contains(&other),
-        }
+        self.must_offer().contains(&capability)
     }
 
     fn must_offer(&self) -> &'static [Capability] {
-        Capability::OF_STORES
+        if self.alone { &OF_ONE } else { &OF_FILES }
     }
 
     fn clock(&self) -> Option<Arc<dyn TestClock>> {
@@ -179,7 +194,7 @@ impl Memory {
 #[async_trait]
 impl ProviderFactory for Memory {
     fn supports(&self, capability: Capability) -> bool {
-        capability == Capability::ClockSetBack
+        self.must_offer().contains(&capability)
     }
 
     async fn create_provider(&self) -> Arc<dyn Provider> {
@@ -188,7 +203,7 @@ impl ProviderFactory for Memory {
     }
 
     fn must_offer(&self) -> &'static [Capability] {
-        Capability::OF_STORES
+        &OF_MEMORY
     }
 
     fn clock(&self) -> Option<Arc<dyn TestClock>> {

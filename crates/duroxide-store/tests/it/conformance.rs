@@ -1,7 +1,7 @@
 //! The whole provider kit over every store. Time is moved, not waited for.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,7 +12,7 @@ use duroxide_store::{
     AtomicOps, Batch, EventLog, EventStore, Message, NewMessage, Operation, Query, Queue, Record,
     StoreProvider,
 };
-use duroxide_validation::{Capability, ClockSkew, ProviderFactory, TestClock};
+use duroxide_validation::{Capability, ProviderFactory, TestClock};
 
 const TURNS: Queue = Queue::grouped("orchestrator");
 const WORK: Queue = Queue::single("worker");
@@ -27,7 +27,8 @@ pub(crate) trait Shop: Default + Send + Sync + 'static {
     fn reopen(&self, _clock: ClockRef) -> Option<Self::Store> {
         None
     }
-    const REOPENS: bool = false;
+    /// What the factory declares. No store here is opened by two machines at once, so no clocks can be apart.
+    fn offers() -> &'static [Capability];
 }
 
 #[derive(Default)]
@@ -36,6 +37,14 @@ pub(crate) struct Memory;
 impl Shop for Memory {
     type Store = MemoryStore;
     const NAME: &'static str = "memory";
+
+    /// What was in memory is gone with it.
+    fn offers() -> &'static [Capability] {
+        static OFFERS: LazyLock<Vec<Capability>> =
+            LazyLock::new(|| Capability::all_but(&[Capability::SkewedHandle, Capability::Reopen]));
+        &OFFERS
+    }
+
     fn open(&self, clock: ClockRef) -> MemoryStore {
         MemoryStore::with_clock(clock)
     }
@@ -72,7 +81,7 @@ impl TestClock for MovableClock {
     }
 }
 
-/// The kit's factory over a shop; offers everything the kit can ask for.
+/// The kit's factory over a shop; offers everything the kit can ask for but what the shop leaves out.
 pub(crate) struct Factory<K: Shop> {
     shop: K,
     clock: Arc<MovableClock>,
@@ -160,11 +169,11 @@ impl<K: Shop> ProviderFactory for Factory<K> {
     }
 
     fn supports(&self, capability: Capability) -> bool {
-        K::REOPENS || capability != Capability::Reopen
+        K::offers().contains(&capability)
     }
 
     fn must_offer(&self) -> &'static [Capability] {
-        Capability::OF_STORES
+        K::offers()
     }
 
     fn clock(&self) -> Option<Arc<dyn TestClock>> {
@@ -196,13 +205,11 @@ impl<K: Shop> ProviderFactory for Factory<K> {
         Arc::new(provider)
     }
 
+    /// A provider of its own on the same store, with nothing that the first one keeps beside the store.
     async fn second_handle(&self) -> Arc<dyn Provider> {
-        Arc::new(self.last())
-    }
-
-    /// A handle has no clock of its own: there is nothing that could be skewed.
-    async fn skewed_handle(&self, _skew: ClockSkew) -> Arc<dyn Provider> {
-        Arc::new(self.last())
+        let store = Arc::clone(self.last().store());
+        let handle = StoreProvider::<K::Store>::over(K::NAME, store);
+        Arc::new(handle.with_unknown_instance_grace(GRACE))
     }
 }
 
@@ -213,7 +220,9 @@ mod memory {
 
 #[cfg(feature = "redb")]
 mod on_redb {
-    use super::{ClockRef, Factory, Shop};
+    use std::sync::LazyLock;
+
+    use super::{Capability, ClockRef, Factory, Shop};
     use duroxide_store::redb::{Durability, RedbOptions, RedbStore};
 
     pub(crate) struct Redb {
@@ -233,7 +242,12 @@ mod on_redb {
     impl Shop for Redb {
         type Store = RedbStore;
         const NAME: &'static str = "redb";
-        const REOPENS: bool = true;
+
+        fn offers() -> &'static [Capability] {
+            static OFFERS: LazyLock<Vec<Capability>> =
+                LazyLock::new(|| Capability::all_but(&[Capability::SkewedHandle]));
+            &OFFERS
+        }
 
         fn open(&self, clock: ClockRef) -> RedbStore {
             self.opened
