@@ -50,8 +50,8 @@ pub(crate) fn shown(text: String) -> String {
     plain
 }
 
-/// A payload as it is stored. Bytes that are no text, which only damage leaves, become one that does not decode: no JSON
-/// begins like it.
+/// A payload as it is stored. Bytes that are no text, which only damage leaves, become one that does not decode: no
+/// JSON begins like it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Payload(pub(crate) String);
 

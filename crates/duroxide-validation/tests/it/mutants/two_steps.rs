@@ -1,4 +1,5 @@
-//! Flaws of what has to be one step and is two: the look at a lease and the write under it, and the parts of a deletion.
+//! Flaws of what has to be one step and is two: the look at a lease and the write under it, and the parts of a
+//! deletion.
 
 use duroxide_core::WorkItem;
 use duroxide_core::provider::{DeleteInstanceResult, Provider, ProviderError};
