@@ -17,6 +17,8 @@ type Result<T> = std::result::Result<T, ProviderError>;
 
 /// More activities than this, and a commit is cut.
 const WIDE: usize = 100;
+/// For how long claimers that meet wait for each other, in milliseconds.
+const PATIENCE_MS: u32 = 20;
 
 fn cut(text: &mut String) {
     if let Some(end) = text.find('\0') {
@@ -95,20 +97,45 @@ impl Mutant {
         lease: Duration,
         poll: Duration,
     ) -> Result<Option<(OrchestrationItem, String, u32)>> {
-        let others = self.notes.fetching.fetch_add(1, Ordering::SeqCst);
-        tokio::task::yield_now().await;
+        self.notes.fetching.fetch_add(1, Ordering::SeqCst);
+        let has_company = self.wait_for_company().await;
         let found = self.inner.fetch_orchestration_item(lease, poll, None).await;
-        tokio::task::yield_now().await;
-        let left = self.notes.fetching.fetch_sub(1, Ordering::SeqCst) - 1;
-        let mut notes = self.notes.lock();
-        Ok(match found? {
-            Some(found) => {
-                notes.met = (left > 0).then(|| found.clone());
-                Some(found)
+        let is_loser = has_company && matches!(found, Ok(None));
+        let taken = if is_loser {
+            self.wait_for_winner().await
+        } else {
+            None
+        };
+        if let Ok(Some(won)) = &found
+            && self.notes.fetching.load(Ordering::SeqCst) > 1
+        {
+            self.notes.lock().met = Some(won.clone());
+        }
+        self.notes.fetching.fetch_sub(1, Ordering::SeqCst);
+        Ok(found?.or(taken))
+    }
+
+    /// Lets another claimer arrive, however busy the machine is: claimers that begin together meet for certain.
+    async fn wait_for_company(&self) -> bool {
+        for _ in 0..PATIENCE_MS {
+            if self.notes.fetching.load(Ordering::SeqCst) > 1 {
+                return true;
             }
-            None if others > 0 => notes.met.take(),
-            None => None,
-        })
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        false
+    }
+
+    /// What a claimer took that was here at the same time.
+    async fn wait_for_winner(&self) -> Option<(OrchestrationItem, String, u32)> {
+        for _ in 0..PATIENCE_MS {
+            let taken = self.notes.lock().met.take();
+            if taken.is_some() || self.notes.fetching.load(Ordering::SeqCst) == 1 {
+                return taken;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        None
     }
 
     /// The length that a renewal gets.
