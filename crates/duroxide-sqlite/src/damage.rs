@@ -1,5 +1,6 @@
 //! Instances and activities that SQLite cannot read. In: the first failed read of one. Out: what the writer must not
-//! touch again: SQLite refuses to commit a transaction that met a damaged page.
+//! touch again, because SQLite refuses to commit a transaction that met a damaged page; and of what an operator has to
+//! be told by a note, which a later transaction writes (`ops/note_damage.rs`).
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -14,12 +15,34 @@ pub(crate) enum Damage {
     History(String),
 }
 
+/// How often the note of one damaged row is written: a transaction that wrote it may have been rolled back.
+const NOTE_TRIES: u32 = 3;
+
+/// A damaged row of which the store has no note yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unnoted {
+    pub(crate) row: DamagedRow,
+    /// What SQLite said.
+    pub(crate) why: String,
+    tries_left: u32,
+}
+
+/// What is damaged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum DamagedRow {
+    /// The messages of this instance, or its own row.
+    Instance(String),
+    /// The activity of this number.
+    Activity(i64),
+}
+
 /// The damaged rows that this process has met. Belongs to the writer thread.
 #[derive(Debug, Default)]
 pub(crate) struct DamagedRows {
     instances: RefCell<HashMap<String, Damage>>,
     /// Numbers of activities.
     work: RefCell<HashSet<i64>>,
+    unnoted: RefCell<Vec<Unnoted>>,
 }
 
 impl DamagedRows {
@@ -38,6 +61,10 @@ impl DamagedRows {
             damaged.clear();
         }
         tracing::error!(target: "duroxide::providers::sqlite", instance_id = instance, ?damage, "part of an instance cannot be read; restore a backup");
+        // A history that cannot be read is handed out as that, and the node notes it.
+        if let Damage::Messages(why) = &damage {
+            self.is_unnoted(DamagedRow::Instance(instance.to_owned()), why);
+        }
         damaged.insert(instance.to_owned(), damage);
     }
 
@@ -57,6 +84,36 @@ impl DamagedRows {
             damaged.clear();
         }
         tracing::error!(target: "duroxide::providers::sqlite", row = id, detail, "an activity cannot be read; restore a backup");
-        damaged.insert(id);
+        if damaged.insert(id) {
+            self.is_unnoted(DamagedRow::Activity(id), detail);
+        }
+    }
+
+    fn is_unnoted(&self, row: DamagedRow, why: &str) {
+        let mut unnoted = self.unnoted.borrow_mut();
+        if unnoted.len() < DAMAGED_MAX && unnoted.iter().all(|known| known.row != row) {
+            unnoted.push(Unnoted {
+                row,
+                why: why.to_owned(),
+                tries_left: NOTE_TRIES,
+            });
+        }
+    }
+
+    /// Damaged rows of which a note is to be written. Each comes as often as it may be tried, until
+    /// [`noted`](Self::noted) takes it out.
+    pub(crate) fn to_note(&self) -> Vec<Unnoted> {
+        let mut unnoted = self.unnoted.borrow_mut();
+        unnoted.retain_mut(|one| {
+            let may_be_tried = one.tries_left > 0;
+            one.tries_left = one.tries_left.saturating_sub(1);
+            may_be_tried
+        });
+        unnoted.clone()
+    }
+
+    /// The store has a note of it.
+    pub(crate) fn noted(&self, row: &DamagedRow) {
+        self.unnoted.borrow_mut().retain(|one| one.row != *row);
     }
 }

@@ -13,6 +13,7 @@ use crate::codec;
 use crate::damage::DamagedRows;
 use crate::error::{Result, SqliteError};
 use crate::ops::claim_attempt::ClaimAttempt;
+use crate::ops::note_damage;
 use crate::tables::worker_queue::{Bound, Columns, Free, Next};
 use crate::tables::{closing, pauses, sessions, worker_queue};
 use crate::token;
@@ -104,6 +105,7 @@ impl RawWork {
 /// Claims as many activities as the caller wants and there are.
 pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<RawWork>> {
     closing::check(tx)?;
+    note_damage::run(tx)?;
     worker_queue::free_expired(tx)?;
     let (free, sessions_free_at) = choose_readable(tx, ask)?;
     let until = tx.later(ask.lock_timeout);

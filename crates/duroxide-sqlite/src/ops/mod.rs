@@ -17,6 +17,7 @@ pub(crate) mod fetch_work;
 pub(crate) mod inspect;
 pub(crate) mod label;
 pub(crate) mod note_blocked;
+pub(crate) mod note_damage;
 pub(crate) mod outcome;
 pub(crate) mod pause;
 pub(crate) mod pending;

@@ -210,3 +210,57 @@ async fn a_damaged_history_stops_no_bulk_deletion() {
     admin(&store).delete_instance_bulk(all).await.unwrap();
     assert_eq!(admin(&store).list_instances().await.unwrap(), ["hit"]);
 }
+
+#[tokio::test]
+async fn an_instance_whose_messages_cannot_be_read_is_told_to_be_blocked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = file_store(&path).await;
+    for (instance, mark) in [("hit", MARK), ("fine", "")] {
+        create(&store, instance).await;
+        send(&store, raised(instance, &page_full(mark))).await;
+    }
+    drop(store);
+    damage_marked_page(&path);
+
+    let store = file_store(&path).await;
+    let claim = || store.fetch_orchestration_item(LEASE, NO_WAIT, None);
+    let (item, ..) = at_last!(claim()).expect("the healthy one");
+    assert_eq!(item.instance, "fine");
+    assert!(at_last!(claim()).is_none());
+    let note = admin(&store).block_note("hit").await.unwrap();
+    let note = note.expect("it is blocked");
+    assert!(note.blocked.report.contains("cannot be read"), "{note:?}");
+    assert_eq!(note.blocked.orchestration_name, NAME);
+    assert!(admin(&store).block_note("fine").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn an_instance_whose_activity_cannot_be_read_is_told_to_be_blocked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = file_store(&path).await;
+    for (instance, mark) in [("hit", MARK), ("fine", "")] {
+        create(&store, instance).await;
+        let mut item = activity(instance, 7);
+        if let duroxide_core::WorkItem::ActivityExecute { input, .. } = &mut item {
+            *input = page_full(mark);
+        }
+        store.enqueue_for_worker(item).await.unwrap();
+    }
+    drop(store);
+    damage_marked_page(&path);
+
+    let store = file_store(&path).await;
+    let claim = || store.fetch_work_item(LEASE, NO_WAIT, None, &Default::default());
+    let (item, ..) = at_last!(claim()).expect("the healthy one");
+    let duroxide_core::WorkItem::ActivityExecute { instance, .. } = item else {
+        panic!("{item:?}");
+    };
+    assert_eq!(instance, "fine");
+    assert!(at_last!(claim()).is_none());
+    let note = admin(&store).block_note("hit").await.unwrap();
+    let note = note.expect("it is blocked");
+    assert!(note.blocked.report.contains("activity 7"), "{note:?}");
+    assert!(admin(&store).block_note("fine").await.unwrap().is_none());
+}

@@ -25,7 +25,7 @@ use crate::early::EarlyLease;
 use crate::error::{Result, SqliteError};
 use crate::ops::claim_attempt::ClaimAttempt;
 use crate::ops::steps::STEP_ROWS;
-use crate::ops::{delete, unknown_instances};
+use crate::ops::{delete, note_damage, unknown_instances};
 use crate::tables::instances::Handler;
 use crate::tables::orchestrator_queue::{ClaimableQueueMessages, ClaimedMessage, MessageBatch};
 use crate::tables::{closing, history, instance_locks, kv, orchestrator_queue};
@@ -121,6 +121,7 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
         return Ok(ClaimAttempt::nothing());
     }
     closing::check(tx)?;
+    note_damage::run(tx)?;
     let chosen = choose::choose(tx, ask)?;
     // Only turns that are handed out early are claimed with messages that are not rows.
     if chosen.hand_out == HandOut::AfterCommit || chosen.moves_rows() {

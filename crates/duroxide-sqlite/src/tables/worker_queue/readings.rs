@@ -106,3 +106,12 @@ pub(crate) fn pending(tx: &Tx<'_>, instance: &str, limit: u32) -> Result<Vec<Pen
         },
     )
 }
+
+/// Whose activity an item is, and which one, from the index alone: the row cannot be read.
+pub(crate) fn call_of(tx: &Tx<'_>, id: i64) -> Result<Option<(String, u64)>> {
+    tx.first(
+        "SELECT instance_id, activity_id FROM worker_queue INDEXED BY idx_worker_activity WHERE id = ?1",
+        [id],
+        |row| Ok((row.get(0)?, unsigned(row, 1)?)),
+    )
+}
