@@ -24,6 +24,7 @@ pub use counts::MetricsSnapshot;
 pub(crate) use ends::{ActivityEnd, ExecutionEnd};
 pub use instrumented::{InstrumentedProvider, Measure};
 pub use layered::{Layer, Layered};
+pub(crate) use logging::check_logging;
 pub use logging::init_logging;
 pub use metrics::MetricsProvider;
 pub(crate) use on_host::OnHost;

@@ -64,8 +64,7 @@ const RULES: &[Rule] = &[
         options.activity_heartbeat_interval
     }),
     positive("node_announce_interval", |options| {
-        let interval = options.node_announce_interval;
-        interval.unwrap_or(Duration::MAX / 2).min(LONGEST_DURATION)
+        options.node_announce_interval.unwrap_or(LONGEST_DURATION)
     }),
     may_be_zero("activity_cancellation_grace_period", |options| {
         options.activity_cancellation_grace_period
@@ -83,6 +82,10 @@ const RULES: &[Rule] = &[
     }),
     positive("observability.gauge_poll_interval", |options| {
         options.observability.gauge_poll_interval
+    }),
+    positive("retention.interval", |options| {
+        let retention = options.retention.as_ref();
+        retention.map_or(LONGEST_DURATION, |retention| retention.interval)
     }),
 ];
 

@@ -1,6 +1,7 @@
 //! How a runtime behaves. Every field has a default; `validate` says what cannot work before anything starts.
 
 mod durations;
+mod names;
 
 use std::time::Duration;
 
@@ -233,20 +234,9 @@ impl RuntimeOptions {
         durations::check(self)?;
         if let Some(retention) = &self.retention {
             retention.policy.validate().map_err(InvalidOptions)?;
-            if retention.interval.is_zero() {
-                return refuse("retention.interval must be greater than zero".to_owned());
-            }
         }
         self.check_counts()?;
-        if let TagFilter::Tags(tags) | TagFilter::DefaultAnd(tags) = &self.worker_tag_filter
-            && (tags.is_empty() || tags.len() > duroxide_core::limits::MAX_WORKER_TAGS)
-        {
-            return refuse(format!(
-                "worker_tag_filter needs 1 to {} tags, got {}",
-                duroxide_core::limits::MAX_WORKER_TAGS,
-                tags.len()
-            ));
-        }
+        names::check(self)?;
         self.check_leases()?;
         let renewal = renewal_interval(self.worker_lock_timeout, self.worker_lock_renewal_buffer);
         if self.session_idle_timeout <= renewal {
@@ -274,6 +264,12 @@ impl RuntimeOptions {
                     "{name} must be at most {CONCURRENCY_MAX}, got {count}"
                 ));
             }
+        }
+        if self.payload_bytes_max == 0 {
+            return refuse(
+                "payload_bytes_max must be at least 1: nothing could be given or returned"
+                    .to_owned(),
+            );
         }
         if self.history_events_max == Some(0) {
             return refuse(
@@ -365,6 +361,7 @@ mod tests {
     use semver::Version;
 
     use super::*;
+    use crate::retention::RetentionPolicy;
 
     #[test]
     fn a_lease_is_always_renewed_before_it_ends() {
@@ -410,6 +407,15 @@ mod tests {
         assert!(text.contains("orchestrator_lock_timeout"), "{text}");
         let text = refusal(|options| options.unregistered_backoff.max_delay = Duration::MAX);
         assert!(text.contains("unregistered_backoff.max_delay"), "{text}");
+        let text = refusal(|options| options.node_announce_interval = Some(Duration::MAX));
+        assert!(text.contains("node_announce_interval"), "{text}");
+        let text = refusal(|options| {
+            options.retention = Some(Retention {
+                policy: RetentionPolicy::new(),
+                interval: Duration::MAX,
+            });
+        });
+        assert!(text.contains("retention.interval"), "{text}");
     }
 
     #[test]
@@ -420,6 +426,8 @@ mod tests {
         assert!(text.contains("orchestration_concurrency"), "{text}");
         let text = refusal(|options| options.history_events_max = Some(0));
         assert!(text.contains("history_events_max"), "{text}");
+        let text = refusal(|options| options.payload_bytes_max = 0);
+        assert!(text.contains("payload_bytes_max"), "{text}");
         let (old, new) = (Version::new(0, 1, 0), Version::new(0, 2, 0));
         let text = refusal(|options| {
             options.supported_replay_versions = Some(SemverRange { min: new, max: old });

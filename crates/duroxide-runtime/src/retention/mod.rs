@@ -109,6 +109,11 @@ impl RetentionRule {
         if self.executions_kept == Some(0) {
             return Err("a retention rule keeps at least one execution, the current one".into());
         }
+        if self.name.as_ref().is_some_and(String::is_empty) {
+            return Err(
+                "a retention rule for an empty name is for no instance; `None` is for all".into(),
+            );
+        }
         match self.statuses.iter().find(|status| !status.is_ended()) {
             Some(status) => Err(format!("retention never deletes what is {status}")),
             None => Ok(()),
@@ -159,6 +164,12 @@ mod tests {
             ..RetentionRule::default()
         };
         assert!(check(running).is_err());
+        let nameless = RetentionRule {
+            name: Some(String::new()),
+            newest_kept: Some(1),
+            ..RetentionRule::default()
+        };
+        assert!(check(nameless).is_err());
         let fine = RetentionRule {
             newest_kept: Some(0),
             ..RetentionRule::default()

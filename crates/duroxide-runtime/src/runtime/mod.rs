@@ -27,6 +27,7 @@ use crate::executor::{Executor, Poller, Task};
 use crate::leases::{Leases, Returns};
 use crate::observability::{
     InstrumentedProvider, MetricsSnapshot, ObservabilityConfig, ObservabilityHandle, SpanSink,
+    check_logging,
 };
 use crate::options::{InvalidOptions, RuntimeOptions};
 use crate::registry::{ActivityRegistry, OrchestrationRegistry};
@@ -53,7 +54,7 @@ struct ShutdownTimes {
 
 impl ShutdownTimes {
     const LONGEST_ABORT: Duration = Duration::from_millis(500);
-    /// Giving leases back takes a write of the store, however short the limit is.
+    /// Giving leases back takes a write of the store: a short limit is halved for it, and no limit at all leaves this.
     const SHORTEST_ABORT: Duration = Duration::from_millis(200);
 
     /// No shutdown waits longer; a later deadline could overflow.
@@ -67,10 +68,17 @@ impl ShutdownTimes {
                 aborting: Self::LONGEST_ABORT,
             };
         };
-        let share = (limit / 4).min(Self::LONGEST_ABORT);
+        if limit.is_zero() {
+            return Self {
+                grace: Duration::ZERO,
+                aborting: Self::SHORTEST_ABORT,
+            };
+        }
+        let enough = Self::SHORTEST_ABORT.min(limit / 2);
+        let aborting = (limit / 4).clamp(enough, Self::LONGEST_ABORT);
         Self {
-            grace: limit - share,
-            aborting: share.max(Self::SHORTEST_ABORT),
+            grace: limit - aborting,
+            aborting,
         }
     }
 }
@@ -175,7 +183,7 @@ impl Runtime {
         host: Host,
     ) -> Result<Arc<Self>, InvalidOptions> {
         options.validate()?;
-        let observability = observe(&options.observability);
+        let observability = observe(&options.observability)?;
         let metrics = Arc::clone(observability.metrics_provider());
         let own = host.clock.unwrap_or_else(|| Arc::new(SystemClock));
         let clock = Arc::new(StoreTime::new(own));
@@ -334,8 +342,11 @@ impl fmt::Debug for Runtime {
     }
 }
 
-fn observe(config: &ObservabilityConfig) -> ObservabilityHandle {
-    ObservabilityHandle::init(config).unwrap_or_else(|error| {
+fn observe(config: &ObservabilityConfig) -> Result<ObservabilityHandle, InvalidOptions> {
+    if config.install_subscriber {
+        check_logging(config).map_err(InvalidOptions)?;
+    }
+    let handle = ObservabilityHandle::init(config).unwrap_or_else(|error| {
         // A program that installed its own subscriber keeps it.
         tracing::debug!(target: "duroxide::runtime", %error, "logging is set up already");
         let config = ObservabilityConfig {
@@ -343,7 +354,8 @@ fn observe(config: &ObservabilityConfig) -> ObservabilityHandle {
             ..config.clone()
         };
         ObservabilityHandle::init(&config).expect("metrics alone cannot fail")
-    })
+    });
+    Ok(handle)
 }
 
 fn announce(engine: &Engine) {
@@ -412,5 +424,25 @@ async fn sweep_memory(engine: Arc<Engine>) {
             () = engine.stop.cancelled() => return,
             () = engine.sticky.next_stale() => engine.sticky.sweep(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shutdown_spends_no_more_than_its_limit_and_has_time_to_give_leases_back() {
+        for ms in [1, 50, 260, 800, 1_000, 60_000] {
+            let ShutdownTimes { grace, aborting } = ShutdownTimes::within(Some(ms));
+            assert_eq!(grace + aborting, Duration::from_millis(ms), "{ms} ms");
+            assert!(
+                aborting >= Duration::from_millis(ms.min(800) / 4),
+                "{ms} ms"
+            );
+        }
+        let at_once = ShutdownTimes::within(Some(0));
+        assert_eq!(at_once.grace, Duration::ZERO);
+        assert_eq!(at_once.aborting, ShutdownTimes::SHORTEST_ABORT);
     }
 }

@@ -29,6 +29,10 @@ pub(super) async fn retain(engine: Arc<Engine>) {
         return;
     };
     let Some(admin) = engine.store.as_management_capability() else {
+        tracing::warn!(
+            target: "duroxide::runtime",
+            "this store has no administration: retention does not run, and nothing is deleted"
+        );
         return;
     };
     loop {
