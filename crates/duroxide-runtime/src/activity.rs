@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use duroxide_core::TraceContext;
@@ -58,6 +59,10 @@ pub(crate) struct ActivityIdentity {
     pub(crate) tag: Option<String>,
     pub(crate) trace: Option<TraceContext>,
 }
+
+/// How long an activity waits before it asks a store again that is out of reach, at first and in the end.
+const ASK_AGAIN_AFTER_MIN: Duration = Duration::from_millis(20);
+const ASK_AGAIN_AFTER_MAX: Duration = Duration::from_secs(1);
 
 /// What an activity knows about itself, and how it learns that it is no longer wanted.
 ///
@@ -211,12 +216,13 @@ impl ActivityContext {
     }
 
     /// What an earlier attempt of the same call said last with [`heartbeat`](Self::heartbeat); `None` if none said
-    /// anything. The store is asked when this is called, so activities that do not ask pay nothing.
+    /// anything. The store is asked when this is called, so activities that do not ask pay nothing. While the store is
+    /// out of reach this waits, for as long as the result of the activity is wanted.
     ///
     /// # Errors
     ///
-    /// When the store cannot be asked, when the details are not of this type, and when the activity has lost its lease
-    /// meanwhile: what is stored may be of another one by now.
+    /// When the store refuses to answer, when the details are not of this type, and when the activity has lost its
+    /// lease meanwhile: what is stored may be of another one by now.
     pub async fn last_heartbeat<T: DeserializeOwned>(&self) -> Result<Option<T>, ClientError> {
         let identity = &self.identity;
         // The call may be one of an earlier execution, which failed and was rewound. What was said last counts.
@@ -227,14 +233,35 @@ impl ActivityContext {
                 execution_id,
                 activity_id: identity.first_attempt,
             };
-            if let Some(said) = self.client.last_heartbeat(&call).await? {
+            let said = self.answered(async || self.client.last_heartbeat(&call).await);
+            if let Some(said) = said.await? {
                 if let Some(heartbeats) = &self.heartbeats {
-                    self.client.confirm(heartbeats).await?;
+                    self.answered(async || self.client.confirm(heartbeats).await)
+                        .await?;
                 }
                 return Ok(Some(said));
             }
         }
         Ok(None)
+    }
+
+    /// Asks the store until it answers. An outage is no failure of the activity; its loss of the lease ends the wait.
+    async fn answered<T>(
+        &self,
+        ask: impl AsyncFn() -> Result<T, ClientError>,
+    ) -> Result<T, ClientError> {
+        let mut pause = ASK_AGAIN_AFTER_MIN;
+        loop {
+            match ask().await {
+                Err(error) if error.is_retryable() && !self.is_cancelled() => {}
+                answer => return answer,
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.cancelled() => {}
+            }
+            pause = (pause * 2).min(ASK_AGAIN_AFTER_MAX);
+        }
     }
 
     /// The instance that scheduled the activity.

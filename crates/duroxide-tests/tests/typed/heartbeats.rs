@@ -272,3 +272,32 @@ async fn an_activity_of_a_deleted_instance_hears_nothing_of_the_next_one_of_its_
     );
     app.shutdown().await;
 }
+
+/// Cannot be asked for what was said last, so many times.
+struct OutOfReach(std::sync::atomic::AtomicU32);
+
+impl Layer for OutOfReach {
+    async fn last_heartbeat(
+        &self,
+        next: &dyn Provider,
+        call: &ScheduledActivityIdentifier,
+    ) -> Result<Option<String>, ProviderError> {
+        use std::sync::atomic::Ordering::Relaxed;
+        let less = |left: u32| left.checked_sub(1);
+        if self.0.fetch_update(Relaxed, Relaxed, less).is_ok() {
+            return Err(ProviderError::retryable("last_heartbeat", "out of reach"));
+        }
+        next.last_heartbeat(call).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_activity_that_asks_what_was_said_last_outlives_an_outage() {
+    let layer = OutOfReach(std::sync::atomic::AtomicU32::new(10));
+    let store = Arc::new(Layered::around(store(), layer));
+    let code = Handlers::new().register(breaking).register(broken);
+    let app = Duroxide::on(store).handlers(code).start().await.unwrap();
+    let started = app.client().start(broken, 3_u64).await.unwrap();
+    assert_eq!(started.result().await.unwrap(), 3);
+    app.shutdown().await;
+}
