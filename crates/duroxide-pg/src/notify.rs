@@ -245,10 +245,14 @@ pub(crate) fn channel(schema: &str) -> String {
 /// Sends what waits, at most once per pause, until [`Notifier::close`] was called and nothing waits any more.
 pub(crate) async fn send(notifier: Arc<Notifier>, db: Arc<Db>, channel: String) {
     use tokio_postgres::types::Type;
+    let mut is_closed = false;
     loop {
-        notifier.has_pending.notified().await;
+        // Nothing is announced after the end, so nothing is waited for.
+        if !is_closed {
+            notifier.has_pending.notified().await;
+        }
         // Asked before the notice is taken: what is added before the end is sent.
-        let is_closed = notifier.is_closed.load(Ordering::Acquire);
+        is_closed = notifier.is_closed.load(Ordering::Acquire);
         let pending = notifier.take();
         if pending.is_empty() {
             if is_closed {

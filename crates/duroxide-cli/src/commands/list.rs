@@ -27,7 +27,14 @@ pub(crate) async fn list(client: &Client, output: &Output, args: ListArgs) -> Re
         args.limit as usize
     };
     let (items, next) = up_to(client, query, most).await?;
-    let not_taken = not_taken(client, &args).await?;
+    let not_taken = match not_taken(client, &args).await {
+        Ok(ready) => ready,
+        // The list itself has been read, and stands without this.
+        Err(error) => {
+            output.note(format!("what is ready for a node cannot be told: {error}"));
+            None
+        }
+    };
     if output.json {
         let items: Vec<_> = items.iter().map(as_json).collect();
         let not_taken: Option<Vec<_>> =
