@@ -101,6 +101,11 @@ pub(crate) const GATES: &[Gate] = &[
         check: on_postgres,
     },
     Gate {
+        name: "stores",
+        about: "and once more each, with the stores of `duroxide-store` below it, in memory and redb",
+        check: on_other_stores,
+    },
+    Gate {
         name: "serde-features",
         about: "recorded histories replay and typed values come back, whatever features of serde_json a program turns on",
         check: serde_features,
@@ -206,17 +211,32 @@ const NOT_ON_POSTGRES: [(&str, &str); 3] = [
     ),
 ];
 
+/// And those that cannot hold on the stores of `duroxide-store`.
+const NOT_ON_OTHER_STORES: [(&str, &str); 1] = [(
+    "logs::the_start_line_names_the_engine_the_store_and_the_service",
+    "reads the name of the other store in the log",
+)];
+
 /// The same programs as in the gate `test`, but for those that cannot hold there. Each is named in full: a part of a
 /// name would leave out others in silence.
 fn on_postgres() -> Result<(), String> {
+    end_to_end("postgres", &NOT_ON_POSTGRES)
+}
+
+fn on_other_stores() -> Result<(), String> {
+    end_to_end("memory", &NOT_ON_OTHER_STORES)?;
+    end_to_end("redb", &NOT_ON_OTHER_STORES)
+}
+
+fn end_to_end(store: &str, left_out: &[(&str, &str)]) -> Result<(), String> {
     let mut chosen = "package(duroxide-tests) and binary(it)".to_owned();
-    for (name, why) in NOT_ON_POSTGRES {
-        println!("   left out: {name}: {why}");
+    for (name, why) in left_out {
+        println!("   left out on {store}: {name}: {why}");
         chosen.push_str(&format!(" and not test(={name})"));
     }
     let args = ["nextest", "run", "--no-fail-fast", "-E", &chosen];
     let args = [&args[..], &EVERYTHING[..]].concat();
-    cargo_with(&args, &[("DUROXIDE_TEST_STORE", "postgres")])
+    cargo_with(&args, &[("DUROXIDE_TEST_STORE", store)])
 }
 
 /// Any crate of a program can turn these on, for every crate of the program. The core is tested with each of them; what
@@ -263,10 +283,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_test_that_is_left_out_on_postgres_exists() {
+    fn every_test_that_is_left_out_on_a_store_exists() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../crates/duroxide-tests/tests/it");
-        for (name, _) in NOT_ON_POSTGRES {
+        for (name, _) in NOT_ON_POSTGRES.iter().chain(&NOT_ON_OTHER_STORES) {
             let (module, test) = name.rsplit_once("::").expect("a module and a test");
             let file = folder.join(format!("{}.rs", module.replace("::", "/")));
             let text = std::fs::read_to_string(&file)

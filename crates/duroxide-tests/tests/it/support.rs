@@ -143,13 +143,27 @@ impl World {
     }
 }
 
-/// A store of its own: in memory, or a schema of the server that the environment names if it asks for PostgreSQL.
+/// The environment variable that names the store below the tests.
+const STORE: &str = "DUROXIDE_TEST_STORE";
+
+/// A store of its own, of the kind that the environment names; SQLite in memory if it names none.
 pub(crate) async fn in_memory() -> Arc<dyn Provider> {
-    if std::env::var("DUROXIDE_TEST_STORE").as_deref() == Ok("postgres") {
-        return on_postgres().await;
+    match std::env::var(STORE).as_deref() {
+        Err(_) => Arc::new(SqliteProvider::new_in_memory().await.unwrap()),
+        Ok("memory") => Arc::new(duroxide::providers::memory::MemoryProvider::new()),
+        Ok("redb") => in_a_redb_file(),
+        Ok("postgres") => on_postgres().await,
+        Ok(other) => panic!("{STORE} names no store that the tests know: {other}"),
     }
-    Arc::new(SqliteProvider::new_in_memory().await.unwrap())
 }
+
+/// A file that is gone with its folder as soon as it is open: what is open stays readable.
+fn in_a_redb_file() -> Arc<dyn Provider> {
+    use duroxide::providers::redb::RedbProvider;
+    let folder = tempfile::tempdir().unwrap();
+    Arc::new(RedbProvider::open(folder.path().join("store.redb")).unwrap())
+}
+
 async fn on_postgres() -> Arc<dyn Provider> {
     use duroxide::providers::postgres::PostgresProvider;
     use std::sync::atomic::{AtomicU32, Ordering};
