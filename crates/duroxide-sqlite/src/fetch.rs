@@ -8,6 +8,7 @@ use duroxide_core::provider::{ClaimedTurn, ClaimedWork};
 use tokio::time::Instant;
 
 use crate::error::Result;
+use crate::large_histories;
 use crate::ops::closed::while_open;
 use crate::ops::fetch_turn::RawTurn;
 use crate::ops::fetch_work::{BrokenWork, RawWork};
@@ -33,10 +34,13 @@ pub(crate) async fn turns(
             closing::check(tx)?;
             abandon_turn::run(tx, raw.token(), AT_ONCE, true)
         };
-        let claimed = store
+        let mut reply = store
             .claim(ClaimQueue::Turns, wait_until, step, undo)
             .await?;
-        let nothing_there = claimed.is_empty();
+        let nothing_there = reply.found().is_empty();
+        let unread = large_histories::read(store, reply.found()).await;
+        // A turn without its history is given back, and not counted as an attempt.
+        let claimed = reply.accept_if(|raw| raw.large_history().is_none());
         let mut found = Vec::with_capacity(claimed.len());
         for raw in claimed {
             let (turn, broken) = fetch_turn::decode(raw);
@@ -46,6 +50,9 @@ pub(crate) async fn turns(
             if !turn.item.messages.is_empty() {
                 found.push(turn);
             }
+        }
+        if let (true, Some(error)) = (found.is_empty(), unread) {
+            return Err(error);
         }
         // If nothing is left of a claim, the instances behind it have not been looked at.
         if !found.is_empty() || nothing_there {
@@ -67,9 +74,10 @@ pub(crate) async fn work(
             closing::check(tx)?;
             abandon_work::run(tx, raw.token(), None, true)
         };
-        let claimed = store
+        let reply = store
             .claim(ClaimQueue::Work, wait_until, step, undo)
             .await?;
+        let claimed = reply.accept();
         let nothing_there = claimed.is_empty();
         let mut found = Vec::with_capacity(claimed.len());
         for raw in claimed {

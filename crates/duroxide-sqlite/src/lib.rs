@@ -47,6 +47,7 @@ mod files;
 mod handle;
 mod in_transaction;
 mod kill;
+mod large_histories;
 mod ops;
 mod options;
 mod other_processes;

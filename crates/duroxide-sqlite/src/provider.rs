@@ -24,7 +24,7 @@ use crate::ops::abandon_turn::Again;
 use crate::requests::LeaseView;
 use crate::store::ReadView;
 use crate::tables::orchestrator_queue::Due;
-use crate::tables::{heartbeats, instances, kv, worker_queue};
+use crate::tables::{heartbeats, instances, worker_queue};
 use crate::tx::Tx;
 use crate::writer_tx::WriterTx;
 
@@ -248,7 +248,7 @@ impl Provider for SqliteProvider {
 
     async fn get_kv_value(&self, instance: &str, key: &str) -> Answer<Option<String>> {
         let (id, key) = (instance.to_owned(), key.to_owned());
-        let step = move |tx: &mut Tx<'_>| kv::value(tx, &id, &key);
+        let step = move |tx: &mut Tx<'_>| ops::read_kv::value(tx, &id, &key);
         self.store
             .read(ReadView::OpenTransaction, step)
             .await
@@ -257,7 +257,7 @@ impl Provider for SqliteProvider {
 
     async fn get_kv_all_values(&self, instance: &str) -> Answer<HashMap<String, String>> {
         let id = instance.to_owned();
-        let step = move |tx: &mut Tx<'_>| kv::values(tx, &id);
+        let step = move |tx: &mut Tx<'_>| ops::read_kv::values(tx, &id);
         self.reading("get_kv_all_values", step).await
     }
 

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use crate::checkpoint::{Emptied, Failures};
-use crate::claims::{self, Deadline, GiveBack};
+use crate::claims::{self, ClaimReply, Deadline, GiveBack};
 use crate::connection::database;
 use crate::connection::exclusive::FileUse;
 use crate::connection::linked_sqlite;
@@ -217,15 +217,15 @@ impl Store {
         answer.await.unwrap_or_else(|_| Err(unanswered(readers)))
     }
 
-    /// Claims something, or waits for it until the deadline. If the caller drops this call, `undo` gives back what the
-    /// writer has claimed for it meanwhile.
+    /// Claims something, or waits for it until the deadline. If the caller drops this call, or what it returns without
+    /// accepting it, `undo` gives back what the writer has claimed for it.
     pub(crate) async fn claim<T: Send + 'static>(
         &self,
         queue: ClaimQueue,
         wait_until: Option<Instant>,
         work: impl FnMut(&mut WriterTx<'_>) -> Result<ClaimAttempt<T>> + Send + 'static,
         undo: impl Fn(&mut WriterTx<'_>, &T) -> Result<()> + Send + Sync + 'static,
-    ) -> Result<Vec<T>> {
+    ) -> Result<ClaimReply<T>> {
         let deadline = match wait_until {
             Some(_) => Deadline::default(),
             None => Deadline::already_passed(),
@@ -246,8 +246,7 @@ impl Store {
                 answer.await
             }
         };
-        let answered = answered.unwrap_or_else(|_| Err(unanswered(&self.writer)));
-        Ok(answered?.accept())
+        answered.unwrap_or_else(|_| Err(unanswered(&self.writer)))
     }
 
     /// Copies the write-ahead log into the database file and empties it. Commits and reads go on meanwhile: as long as

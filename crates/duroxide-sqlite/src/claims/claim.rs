@@ -164,8 +164,21 @@ pub(crate) struct ClaimReply<T: Send + 'static> {
 }
 
 impl<T: Send + 'static> ClaimReply<T> {
-    pub(crate) fn accept(mut self) -> Vec<T> {
-        std::mem::take(&mut self.found)
+    /// What was claimed, which is given back as long as it is not accepted.
+    pub(crate) fn found(&mut self) -> &mut [T] {
+        &mut self.found
+    }
+
+    pub(crate) fn accept(self) -> Vec<T> {
+        self.accept_if(|_| true)
+    }
+
+    /// Accepts some of it; the rest is given back.
+    pub(crate) fn accept_if(mut self, is_wanted: impl Fn(&T) -> bool) -> Vec<T> {
+        let found = std::mem::take(&mut self.found).into_iter();
+        let (wanted, unwanted) = found.partition(is_wanted);
+        self.found = unwanted;
+        wanted
     }
 }
 

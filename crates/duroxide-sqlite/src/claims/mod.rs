@@ -4,5 +4,5 @@
 mod claim;
 mod waiting_claims;
 
-pub(crate) use claim::{Deadline, GiveBack, claim};
+pub(crate) use claim::{ClaimReply, Deadline, GiveBack, claim};
 pub(crate) use waiting_claims::WaitingClaims;

@@ -32,6 +32,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0015_closing.sql"),
     include_str!("../../migrations/0016_pages.sql"),
     include_str!("../../migrations/0017_blocked.sql"),
+    include_str!("../../migrations/0018_deleted_lives.sql"),
 ];
 
 /// The version of another build that the log has named.

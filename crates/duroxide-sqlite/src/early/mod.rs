@@ -104,6 +104,8 @@
 //! - **The turn asks the store something.** The engine has its lease stored first, too. Readers do not see the open
 //!   transaction; while [`Uncommitted::any`] holds, `Store::read` as of a claim (`ReadView::OpenTransaction`) goes to
 //!   the writer.
+//! - **The history is large.** A claim leaves it to the readers, and they do not see the open transaction. So the lease
+//!   is stored first here too, and with it everything that the claim saw is committed (`large_histories.rs`).
 //!
 //! # Which turns
 //!

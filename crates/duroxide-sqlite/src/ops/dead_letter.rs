@@ -10,7 +10,7 @@ use crate::tables::dead_letters::{NewDeadLetter, Recipient};
 use crate::tables::held_queue_messages::Hold;
 use crate::tables::orchestrator_queue::Taken;
 use crate::tables::{
-    dead_letters, held_queue_messages, instance_locks, orchestrator_queue, worker_queue,
+    dead_letters, deletions, held_queue_messages, instance_locks, orchestrator_queue, worker_queue,
 };
 use crate::token::{self, TurnToken};
 use crate::tx::{Tx, shown_ms};
@@ -90,6 +90,10 @@ pub(crate) fn undecodable_work(tx: &mut Tx<'_>, token: &str, reason: &str) -> Re
     let Some(taken) = worker_queue::take(tx, id, token)? else {
         return Ok(());
     };
+    // It was left of a deleted instance: a failure would reach the next one of the id.
+    if deletions::include_work(tx, &taken.instance, id)? {
+        return Ok(());
+    }
     let letter = NewDeadLetter {
         queue: "worker",
         instance: &taken.instance,

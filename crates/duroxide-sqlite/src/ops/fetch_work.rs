@@ -14,8 +14,10 @@ use crate::damage::DamagedRows;
 use crate::error::{Result, SqliteError};
 use crate::ops::claim_attempt::ClaimAttempt;
 use crate::ops::note_damage;
+use crate::ops::delete;
+use crate::ops::steps::STEP_ROWS;
 use crate::tables::worker_queue::{Bound, Columns, Free, Next};
-use crate::tables::{closing, pauses, sessions, worker_queue};
+use crate::tables::{closing, deletions, pauses, sessions, worker_queue};
 use crate::token;
 use crate::tx::Tx;
 use crate::writer_tx::WriterTx;
@@ -111,11 +113,22 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
     let until = tx.later(ask.lock_timeout);
     let mut found = Vec::with_capacity(free.len());
     let mut held_back = false;
+    let mut may_delete = STEP_ROWS;
     for item in free {
-        if is_of_a_paused_instance(tx, item.id)? {
-            worker_queue::hold_back(tx, item.id)?;
-            held_back = true;
-            continue;
+        match standing(tx, item.id)? {
+            Standing::Claimable => {}
+            Standing::Paused => {
+                worker_queue::hold_back(tx, item.id)?;
+                held_back = true;
+                continue;
+            }
+            Standing::BeingDeleted(instance) => {
+                let swept = delete::sweep_activities(tx, &instance, &mut may_delete);
+                noting_damage(tx.writer().damaged, item.id, swept)?;
+                held_back = true;
+                continue;
+            }
+            Standing::Gone => continue,
         }
         let token = token::for_work(item.id, item.session.is_some());
         let leased = worker_queue::claim(tx, item.id, &token, until);
@@ -138,7 +151,7 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
             .min();
     }
     Ok(ClaimAttempt {
-        // Behind those that were held back there may be others.
+        // Behind those that were held back or deleted there may be others.
         leaves_more: held_back || found.len() >= ask.max,
         hand_out: HandOut::AfterCommit,
         found,
@@ -146,14 +159,31 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
     })
 }
 
-fn is_of_a_paused_instance(tx: &Tx<'_>, id: i64) -> Result<bool> {
-    if pauses::is_empty(tx)? {
-        return Ok(false);
+/// What a claim may do with a free item.
+enum Standing {
+    Claimable,
+    /// Its instance is paused.
+    Paused,
+    /// It is left of this instance, which was deleted.
+    BeingDeleted(String),
+    /// It went with others of its instance in this claim.
+    Gone,
+}
+
+fn standing(tx: &Tx<'_>, id: i64) -> Result<Standing> {
+    if pauses::is_empty(tx)? && deletions::is_empty(tx)? {
+        return Ok(Standing::Claimable);
     }
     let Some(instance) = worker_queue::instance_of(tx, id)? else {
-        return Ok(false);
+        return Ok(Standing::Gone);
     };
-    Ok(pauses::since(tx, &instance)?.is_some())
+    if deletions::include_work(tx, &instance, id)? {
+        return Ok(Standing::BeingDeleted(instance));
+    }
+    Ok(match pauses::since(tx, &instance)? {
+        Some(_) => Standing::Paused,
+        None => Standing::Claimable,
+    })
 }
 
 /// Chooses, and leaves alone what cannot be read. A transaction that meets it fails as a whole; before it does, it

@@ -24,6 +24,7 @@ pub(crate) mod pending;
 pub(crate) mod prune;
 pub(crate) mod query;
 pub(crate) mod read_history;
+pub(crate) mod read_kv;
 pub(crate) mod ready;
 pub(crate) mod renew_turn;
 pub(crate) mod renew_work;

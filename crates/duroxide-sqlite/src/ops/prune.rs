@@ -7,7 +7,7 @@ use duroxide_core::provider::{InstanceFilter, PruneOptions, PruneResult};
 use crate::error::Result;
 use crate::ops::inspect::not_found;
 use crate::ops::steps::{BULK_LIMIT, STEP_ROWS};
-use crate::tables::{executions, history, instances};
+use crate::tables::{executions, heartbeats, history, instances};
 use crate::tx::{Tx, stored_ms};
 
 /// How many instances one transaction of a bulk operation looks at.
@@ -46,6 +46,7 @@ fn step_within(
     for execution_id in old {
         let deleted = history::delete_some(tx, instance, execution_id, left)?;
         result.events_deleted += as_u64(deleted);
+        heartbeats::delete_some(tx, instance, &(execution_id..=execution_id), left)?;
         if *left == 0 {
             return Ok(Step {
                 result,
@@ -120,4 +121,44 @@ pub(crate) fn add(total: &mut PruneResult, one: &PruneResult) {
 
 fn as_u64(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::database::open_memory;
+    use crate::connection::statements::Statements;
+
+    #[test]
+    fn the_heartbeats_of_an_old_execution_go_in_bounded_steps() {
+        let conn = open_memory().unwrap();
+        conn.execute_batch(
+            "INSERT INTO instances (instance_id, orchestration_name, current_execution_id, created_at, updated_at)
+                 VALUES ('i', 'o', 2, 0, 0);
+             INSERT INTO executions (instance_id, execution_id, status, started_at)
+                 VALUES ('i', 1, 'ContinuedAsNew', 0), ('i', 2, 'Running', 0);
+             WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 5000)
+                 INSERT INTO heartbeats SELECT 'i', 1, x, '{}', 0 FROM n UNION ALL SELECT 'i', 2, 1, '{}', 0;",
+        )
+        .unwrap();
+        let statements = Statements::new(&conn);
+        let options = PruneOptions {
+            keep_last: Some(1),
+            ..PruneOptions::default()
+        };
+        let mut is_done = false;
+        while !is_done {
+            let before = conn.total_changes();
+            is_done = step(&Tx::new(&statements, 1), "i", &options)
+                .unwrap()
+                .is_done;
+            let changes = conn.total_changes() - before;
+            assert!(changes <= STEP_ROWS as u64 * 11 / 10, "{changes} rows");
+        }
+        let left = |table| -> i64 {
+            let sql = format!("SELECT COUNT(*) FROM {table}");
+            conn.query_row(&sql, [], |row| row.get(0)).unwrap()
+        };
+        assert_eq!((left("heartbeats"), left("executions")), (1, 1));
+    }
 }

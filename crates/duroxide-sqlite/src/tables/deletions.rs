@@ -1,11 +1,25 @@
-//! Ids whose rows are still being removed. Two kinds share the table: deleted instances, for which `queued_to` is the
-//! last message to remove, and unfinished restores, for which `queued_to` is negative and is the token of the restore.
-//! A restore has no messages to remove, and the first sweep takes the token away.
+//! Ids whose rows are still being removed. Two kinds share the table: deleted instances, with what is [`Left`] of them,
+//! and unfinished restores, for which `queued_to` is negative and is the token of the restore. A restore has no
+//! messages, activities or starts of children to remove, and the first sweep takes the token away.
 
+use duroxide_core::provider::Incarnation;
 use uuid::Uuid;
 
 use crate::error::Result;
+use crate::tables::instances::incarnation_in;
 use crate::tx::{Deletions, Tx};
+
+/// What may be left of a deleted instance. Executions, events and key-values may be left in any case.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Left {
+    /// The last message that is to go; those after it are for a new instance of the id.
+    pub(crate) queued_to: Option<i64>,
+    /// No activity of it has a higher number. The number may be given again once its row is gone: an activity that is
+    /// put on the queue by hand before the deletion is through may go with it.
+    pub(crate) work_to: Option<i64>,
+    /// The life that was deleted, if starts of children may be left that it sent.
+    pub(crate) life: Option<Incarnation>,
+}
 
 /// Tells a restore in steps from any other one. Below zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,15 +32,53 @@ impl RestoreToken {
     }
 }
 
-/// Adds one; `queued_to` is the last of its messages, if any are left.
-pub(crate) fn add(tx: &Tx<'_>, instance: &str, queued_to: Option<i64>) -> Result<()> {
+/// Adds one. If the id was deleted before and is not gone yet, both are left.
+pub(crate) fn add(tx: &Tx<'_>, instance: &str, left: Left) -> Result<()> {
     changes(tx);
     tx.execute(
-        "INSERT INTO deletions (instance_id, queued_to) VALUES (?1, ?2)
-         ON CONFLICT (instance_id) DO UPDATE SET queued_to = COALESCE(excluded.queued_to, queued_to)",
-        (instance, queued_to),
+        "INSERT INTO deletions (instance_id, queued_to, work_to, life) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (instance_id) DO UPDATE SET queued_to = COALESCE(excluded.queued_to, queued_to),
+             work_to = COALESCE(excluded.work_to, work_to), life = COALESCE(excluded.life, life)",
+        (
+            instance,
+            left.queued_to,
+            left.work_to,
+            left.life.map(Incarnation::to_stored),
+        ),
     )?;
     Ok(())
+}
+
+/// Less is left than before.
+pub(crate) fn set(tx: &Tx<'_>, instance: &str, left: Left) -> Result<()> {
+    tx.execute(
+        "UPDATE deletions SET queued_to = ?2, work_to = ?3, life = ?4 WHERE instance_id = ?1",
+        (
+            instance,
+            left.queued_to,
+            left.work_to,
+            left.life.map(Incarnation::to_stored),
+        ),
+    )?;
+    Ok(())
+}
+
+/// What is left of an instance; `None` if nothing is, and no restore brings it.
+pub(crate) fn of(tx: &Tx<'_>, instance: &str) -> Result<Option<Left>> {
+    if is_empty(tx)? {
+        return Ok(None);
+    }
+    tx.first(
+        "SELECT queued_to, work_to, life FROM deletions WHERE instance_id = ?1",
+        [instance],
+        |row| {
+            Ok(Left {
+                queued_to: row.get(0)?,
+                work_to: row.get(1)?,
+                life: incarnation_in(row, 2)?,
+            })
+        },
+    )
 }
 
 /// A restore begins: what comes of the instance is to go, unless the restore ends.
@@ -65,13 +117,33 @@ pub(crate) fn queued_to(tx: &Tx<'_>, instance: &str) -> Result<Option<i64>> {
     Ok(found.flatten())
 }
 
-/// All its messages are gone.
-pub(crate) fn messages_are_gone(tx: &Tx<'_>, instance: &str) -> Result<()> {
-    tx.execute(
-        "UPDATE deletions SET queued_to = NULL WHERE instance_id = ?1",
-        [instance],
-    )?;
-    Ok(())
+/// Whether an activity is one of those that are still to go.
+pub(crate) fn include_work(tx: &Tx<'_>, instance: &str, work: i64) -> Result<bool> {
+    let left = of(tx, instance)?;
+    Ok(left.is_some_and(|left| left.work_to.is_some_and(|last| work <= last)))
+}
+
+/// Whether activities may be left of any of them.
+pub(crate) fn any_with_work(tx: &Tx<'_>) -> Result<bool> {
+    tx.one(
+        "SELECT EXISTS (SELECT 1 FROM deletions WHERE work_to IS NOT NULL)",
+        [],
+        |row| row.get(0),
+    )
+}
+
+/// The deleted instance that sent a start of this one; the start is still to go.
+pub(crate) fn parent_of(tx: &Tx<'_>, child: &str) -> Result<Option<String>> {
+    if is_empty(tx)? {
+        return Ok(None);
+    }
+    tx.first(
+        "SELECT d.instance_id FROM orchestrator_queue AS q INDEXED BY idx_orch_begin
+             CROSS JOIN deletions AS d INDEXED BY idx_deletions_life ON d.life = q.sender_incarnation
+         WHERE q.instance_id = ?1 AND q.kind IN ('StartOrchestration', 'ContinueAsNew') LIMIT 1",
+        [child],
+        |row| row.get(0),
+    )
 }
 
 pub(crate) fn contains(tx: &Tx<'_>, instance: &str) -> Result<bool> {
@@ -105,8 +177,8 @@ pub(crate) fn next(tx: &Tx<'_>, after: Option<&str>) -> Result<Option<String>> {
     )
 }
 
-/// Whether the writer remembers that there are none; every new instance asks.
-fn is_empty(tx: &Tx<'_>) -> Result<bool> {
+/// Whether the writer remembers that there are none; every new instance and every claimed activity asks.
+pub(crate) fn is_empty(tx: &Tx<'_>) -> Result<bool> {
     let Some(memory) = tx.memory() else {
         return Ok(false);
     };

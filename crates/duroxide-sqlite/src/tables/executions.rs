@@ -176,6 +176,15 @@ pub(crate) fn prunable(
     )
 }
 
+/// An execution of a deleted instance that is not gone yet does not run.
+pub(crate) fn mark_over(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<()> {
+    tx.execute(
+        "UPDATE executions SET status = 'ContinuedAsNew' WHERE instance_id = ?1 AND execution_id = ?2",
+        (instance, Unsigned(execution_id)),
+    )?;
+    Ok(())
+}
+
 pub(crate) fn delete(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<usize> {
     tx.execute(
         "DELETE FROM executions WHERE instance_id = ?1 AND execution_id = ?2",

@@ -3,6 +3,7 @@
 
 use duroxide_core::provider::rules::Refusal;
 use rusqlite::ErrorCode;
+use rusqlite::types::ValueRef;
 
 use crate::error::Result;
 use crate::tables::budget::{rows, spend};
@@ -55,6 +56,93 @@ pub(crate) fn load(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Result<Vec
         (instance, Unsigned(execution_id)),
         |row| payload(row, 0),
     )
+}
+
+/// The events of an execution as a bounded read finds them.
+pub(crate) enum UpTo {
+    /// All of them in order, as stored.
+    All(Vec<Vec<u8>>),
+    /// They have more bytes than was allowed; so many were read to find out.
+    TooLarge { read: usize },
+}
+
+/// One execution's events, if they have no more bytes than `bytes_max`. No event beyond that is read, however large the
+/// execution or one of its events is.
+pub(crate) fn load_up_to(
+    tx: &Tx<'_>,
+    instance: &str,
+    execution_id: u64,
+    bytes_max: usize,
+) -> Result<UpTo> {
+    let mut events = Vec::new();
+    let mut read = 0_usize;
+    let mut is_all = true;
+    tx.walk(
+        "SELECT CASE WHEN octet_length(event_data) <= ?3 THEN event_data END FROM history
+         WHERE instance_id = ?1 AND execution_id = ?2 ORDER BY event_id",
+        (instance, Unsigned(execution_id), as_i64(bytes_max)),
+        |row| {
+            is_all = !matches!(row.get_ref(0)?, ValueRef::Null);
+            if is_all {
+                let event = payload(row, 0)?;
+                read += event.len();
+                events.push(event);
+                is_all = read <= bytes_max;
+            }
+            Ok(is_all)
+        },
+    )?;
+    Ok(if is_all {
+        UpTo::All(events)
+    } else {
+        UpTo::TooLarge { read }
+    })
+}
+
+/// Some events of an execution, one after the other.
+pub(crate) struct Part {
+    pub(crate) events: Vec<Vec<u8>>,
+    /// The last of them; `None` if there is none.
+    pub(crate) last: Option<u64>,
+}
+
+/// Events of one execution in order, as stored: those after an event, or from the first on, and up to another one,
+/// until they have `bytes_max` bytes. At least one, if there is one.
+pub(crate) fn load_part(
+    tx: &Tx<'_>,
+    instance: &str,
+    execution_id: u64,
+    (after, up_to): (Option<u64>, u64),
+    bytes_max: usize,
+) -> Result<Part> {
+    let mut part = Part {
+        events: Vec::new(),
+        last: None,
+    };
+    let mut bytes = 0_usize;
+    tx.walk(
+        "SELECT event_id, event_data FROM history
+         WHERE instance_id = ?1 AND execution_id = ?2 AND event_id > COALESCE(?3, -1) AND event_id <= ?4
+         ORDER BY event_id",
+        (
+            instance,
+            Unsigned(execution_id),
+            after.map(Unsigned),
+            Unsigned(up_to),
+        ),
+        |row| {
+            let event = payload(row, 1)?;
+            bytes += event.len();
+            part.events.push(event);
+            part.last = Some(unsigned(row, 0)?);
+            Ok(bytes < bytes_max)
+        },
+    )?;
+    Ok(part)
+}
+
+fn as_i64(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 /// The last event's id.

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use duroxide_core::provider::KvEntry;
 
 use crate::error::Result;
+use crate::tables::budget::{rows, spend};
 use crate::tx::{Tx, shown_ms, stored_ms};
 
 /// A change made by the running execution.
@@ -82,20 +83,36 @@ pub(crate) fn drop_changes(tx: &Tx<'_>, instance: &str) -> Result<()> {
     Ok(())
 }
 
-/// What the running execution started from.
-pub(crate) fn base(tx: &Tx<'_>, instance: &str) -> Result<HashMap<String, KvEntry>> {
-    let entries = tx.all(
+/// What the running execution started from, if that has no more bytes than `bytes_max`.
+pub(crate) fn base_up_to(
+    tx: &Tx<'_>,
+    instance: &str,
+    bytes_max: usize,
+) -> Result<Option<HashMap<String, KvEntry>>> {
+    let mut entries = HashMap::new();
+    let mut bytes = 0_usize;
+    tx.walk(
         "SELECT key, value, last_updated_at_ms FROM kv_store WHERE instance_id = ?1",
         [instance],
         |row| {
+            let (key, value): (String, String) = (row.get(0)?, row.get(1)?);
+            bytes += key.len() + value.len();
+            let last_updated_at_ms = shown_ms(row.get(2)?);
             let entry = KvEntry {
-                value: row.get(1)?,
-                last_updated_at_ms: shown_ms(row.get(2)?),
+                value,
+                last_updated_at_ms,
             };
-            Ok((row.get(0)?, entry))
+            entries.insert(key, entry);
+            Ok(bytes <= bytes_max)
         },
     )?;
-    Ok(entries.into_iter().collect())
+    Ok((bytes <= bytes_max).then_some(entries))
+}
+
+/// What the running execution started from.
+pub(crate) fn base(tx: &Tx<'_>, instance: &str) -> Result<HashMap<String, KvEntry>> {
+    let base = base_up_to(tx, instance, usize::MAX)?;
+    Ok(base.unwrap_or_default())
 }
 
 /// One value, the running execution's changes included.
@@ -128,8 +145,46 @@ pub(crate) fn values(tx: &Tx<'_>, instance: &str) -> Result<HashMap<String, Stri
     Ok(entries.into_iter().collect())
 }
 
-pub(crate) fn delete_instance(tx: &Tx<'_>, instance: &str) -> Result<()> {
-    tx.execute("DELETE FROM kv_store WHERE instance_id = ?1", [instance])?;
-    tx.execute("DELETE FROM kv_delta WHERE instance_id = ?1", [instance])?;
+/// Deletes key-values of an instance, as many as are left to the transaction.
+pub(crate) fn delete_instance(tx: &Tx<'_>, instance: &str, left: &mut usize) -> Result<()> {
+    if let Some(last) = last_that_fits(
+        tx,
+        "SELECT key, octet_length(value) FROM kv_store WHERE instance_id = ?1 ORDER BY key LIMIT ?2",
+        instance,
+        left,
+    )? {
+        tx.execute(
+            "DELETE FROM kv_store WHERE instance_id = ?1 AND key <= ?2",
+            (instance, last),
+        )?;
+    }
+    if let Some(last) = last_that_fits(
+        tx,
+        "SELECT key, COALESCE(octet_length(value), 0) FROM kv_delta WHERE instance_id = ?1 ORDER BY key LIMIT ?2",
+        instance,
+        left,
+    )? {
+        tx.execute(
+            "DELETE FROM kv_delta WHERE instance_id = ?1 AND key <= ?2",
+            (instance, last),
+        )?;
+    }
     Ok(())
+}
+
+/// The last key up to which the transaction may delete.
+fn last_that_fits(
+    tx: &Tx<'_>,
+    sql: &'static str,
+    instance: &str,
+    left: &mut usize,
+) -> Result<Option<String>> {
+    let mut last = None;
+    let budget = rows(*left);
+    tx.walk(sql, (instance, budget), |row| {
+        last = Some(row.get(0)?);
+        spend(left, row.get(1)?);
+        Ok(*left > 0)
+    })?;
+    Ok(last)
 }

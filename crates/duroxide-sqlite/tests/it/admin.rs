@@ -280,6 +280,32 @@ async fn a_deletion_cut_short_is_finished_by_the_claim_of_a_new_instance_of_the_
 }
 
 #[tokio::test]
+async fn key_values_of_an_instance_that_is_being_deleted_are_not_shown_and_reach_no_new_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = file_store(&path).await;
+    long_instance(&store, "long", 20).await;
+    cut_short(&path, "long");
+    shell(&path)
+        .execute_batch(
+            "INSERT INTO kv_store VALUES ('long', 'k', 'old', 0);
+             INSERT INTO kv_delta VALUES ('long', 'l', 'old', 0);",
+        )
+        .unwrap();
+    for key in ["k", "l"] {
+        assert_eq!(store.get_kv_value("long", key).await.unwrap(), None);
+    }
+    assert!(store.get_kv_all_values("long").await.unwrap().is_empty());
+    send(&store, start("long")).await;
+    let patience = std::time::Duration::from_secs(60);
+    let waiting = store.fetch_orchestration_item(LEASE, patience, None);
+    let (item, token, _) = waiting.await.unwrap().expect("it begins");
+    assert!(item.kv_snapshot.is_empty());
+    ack(&store, &token, 1, vec![started("long")], named()).await;
+    assert!(store.get_kv_all_values("long").await.unwrap().is_empty());
+}
+
+#[tokio::test]
 async fn a_waiting_claim_goes_on_with_a_deletion_cut_short_until_it_has_the_instance() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");

@@ -62,6 +62,55 @@ async fn a_damaged_page_costs_its_instance_its_history_and_no_other_request() {
     assert_eq!(admin(&store).list_instances().await.unwrap(), ["hit"]);
 }
 
+#[tokio::test]
+async fn the_damaged_end_of_a_large_history_is_reported_with_the_lease_held() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = file_store(&path).await;
+    create(&store, "hit").await;
+    drop(store);
+    // The claim reads some megabytes of it and leaves the rest to others.
+    let file = shell(&path);
+    for id in 2..=9 {
+        file.execute(
+            "INSERT INTO history VALUES ('hit', 1, ?1, 'e', printf('%.*c', 1000000, 'h'), 1)",
+            [id],
+        )
+        .unwrap();
+    }
+    for (id, mark) in [(10, ""), (11, ""), (12, ""), (13, ""), (14, MARK)] {
+        file.execute(
+            "INSERT INTO history VALUES ('hit', 1, ?1, 'e', ?2, 1)",
+            (id, page_full(mark)),
+        )
+        .unwrap();
+    }
+    drop(file);
+    damage_marked_page(&path);
+
+    let store = file_store(&path).await;
+    send(&store, raised("hit", "1")).await;
+    send(&store, start("fine")).await;
+    let (item, token, attempts) = fetch(&store).await.expect("it is handed out");
+    assert_eq!((item.instance.as_str(), attempts), ("hit", 1));
+    assert!(item.history_error.is_some(), "with a report");
+    assert_eq!(
+        fetch(&store).await.expect("the other one").0.instance,
+        "fine"
+    );
+    let next = Decided {
+        events: vec![event(
+            "hit",
+            1,
+            15,
+            duroxide_validation::kinds::started_as("o", "1"),
+        )],
+        ..Decided::default()
+    };
+    let refused = commit(&store, &token, next).await;
+    assert!(!refused.unwrap_err().is_retryable(), "it cannot be written");
+}
+
 const MARK: &str = "this row is on the page that will be damaged ";
 
 /// Long enough to fill a page: rows next to each other are on different ones.

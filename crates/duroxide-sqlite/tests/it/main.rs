@@ -18,6 +18,7 @@ mod group_commit;
 mod incarnations;
 mod io_faults;
 mod lanes;
+mod large_histories;
 mod opening;
 mod outages;
 mod processes;

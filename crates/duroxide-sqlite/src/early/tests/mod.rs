@@ -1,5 +1,6 @@
 //! The early hand-out, job by job in one transaction, without a thread.
 
+mod deletions;
 mod messages;
 
 use std::sync::Arc;

@@ -47,7 +47,7 @@ pub(super) struct Candidate {
 pub(super) struct Chosen {
     pub(super) candidates: Vec<Candidate>,
     pub(super) unknown_instances: Vec<UnknownInstance>,
-    /// Instances of which an earlier life is not gone yet.
+    /// Deleted instances that are not gone yet: new ones of the same id wait for that, and children that they started.
     pub(super) being_deleted: Vec<String>,
     /// Messages in a wrong lane, and the right one.
     pub(super) misplaced: Vec<(i64, String)>,
@@ -257,8 +257,12 @@ impl Chosen {
                 self.unknown_instances.push(unknown);
                 return Ok(());
             }
-            Examined::BeingDeleted => {
-                self.being_deleted.push(instance.clone());
+            Examined::BeingDeleted(deleted) => {
+                // What cannot be read cannot be deleted, and keeps only those that wait for it.
+                let is_damaged = tx.writer().damaged.get(&deleted).is_some();
+                if !is_damaged && self.being_deleted.last() != Some(&deleted) {
+                    self.being_deleted.push(deleted);
+                }
                 return Ok(());
             }
             Examined::Candidate {
@@ -307,8 +311,8 @@ enum Examined {
         lane: String,
     },
     Unknown(UnknownInstance),
-    /// What is left of an earlier instance of this id has to go first.
-    BeingDeleted,
+    /// What is left of this instance has to go first: an earlier one of the same id, or the parent that sent the start.
+    BeingDeleted(String),
 }
 
 fn examine(tx: &WriterTx<'_>, ask: &Ask, instance: &str) -> Result<Examined> {
@@ -350,7 +354,10 @@ fn examine(tx: &WriterTx<'_>, ask: &Ask, instance: &str) -> Result<Examined> {
         });
     }
     if deletions::contains(tx, instance)? {
-        return Ok(Examined::BeingDeleted);
+        return Ok(Examined::BeingDeleted(instance.to_owned()));
+    }
+    if let Some(parent) = deletions::parent_of(tx, instance)? {
+        return Ok(Examined::BeingDeleted(parent));
     }
     let latest = executions::latest(tx, instance)?;
     let has_execution = latest.is_some();

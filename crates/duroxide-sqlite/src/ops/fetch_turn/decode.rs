@@ -8,6 +8,7 @@ use duroxide_core::provider::{ClaimedTurn, OrchestrationItem, TurnHistory, WorkI
 
 use super::{RawHistory, RawTurn};
 use crate::codec;
+use crate::error::SqliteError;
 use crate::tables::instances::Handler;
 
 /// The turn as the contract hands it out, and the messages that did not decode with the reason.
@@ -29,6 +30,12 @@ pub(crate) fn decode(raw: RawTurn) -> (ClaimedTurn, Vec<(i64, String)>) {
             (Ok(Vec::new()), HashMap::new(), TurnHistory::Unchanged(held))
         }
         RawHistory::Damaged(error) => (Err(error), HashMap::new(), TurnHistory::Loaded),
+        // Its caller gives back what could not be read.
+        RawHistory::Large(_) => (
+            Err(SqliteError::Interrupted),
+            HashMap::new(),
+            TurnHistory::Loaded,
+        ),
         RawHistory::Loaded { events, kv } => (
             codec::decode_events(&raw.instance, &events),
             kv,

@@ -1,22 +1,24 @@
 //! Claims turns. In: how many, for how long, for which code. Out: instances with their visible messages, leased to the
 //! caller; or, if there are none, when to look again.
 //!
-//! The transaction chooses (`choose.rs`) and leases; decoding (`decode.rs`) happens afterwards in the caller's task.
+//! The transaction chooses (`choose.rs`), leases, and reads the histories that are small (`load.rs`). A large one is
+//! read afterwards (`large_histories.rs` of the crate), and decoding (`decode.rs`) happens in the caller's task.
 
 mod choose;
 mod decode;
+mod load;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use decode::decode;
+pub(crate) use load::{LargeHistory, RawHistory};
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide_core::provider::rules::lane::{self, Abilities};
 use duroxide_core::provider::{
-    CLAIM_MESSAGES_MAX, CachedHistories, CachedHistory, HandOut, Incarnation, KvEntry, TurnClaim,
+    CLAIM_MESSAGES_MAX, CachedHistories, HandOut, Incarnation, TurnClaim,
 };
 
 use self::choose::{Candidate, Chosen, Outlook};
@@ -28,7 +30,7 @@ use crate::ops::steps::STEP_ROWS;
 use crate::ops::{delete, note_damage, unknown_instances};
 use crate::tables::instances::Handler;
 use crate::tables::orchestrator_queue::{ClaimableQueueMessages, ClaimedMessage, MessageBatch};
-use crate::tables::{closing, history, instance_locks, kv, orchestrator_queue};
+use crate::tables::{closing, instance_locks, orchestrator_queue};
 use crate::token;
 use crate::tx::Tx;
 use crate::writer_tx::WriterTx;
@@ -82,29 +84,26 @@ pub(crate) struct RawTurn {
     history: RawHistory,
 }
 
-enum RawHistory {
-    Unchanged(CachedHistory),
-    Loaded {
-        events: Vec<Vec<u8>>,
-        kv: HashMap<String, KvEntry>,
-    },
-    /// It is on a page that cannot be read.
-    Damaged(SqliteError),
-}
-
-impl RawHistory {
-    /// How much was read for it.
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Loaded { events, .. } => events.iter().map(Vec::len).sum(),
-            Self::Unchanged(_) | Self::Damaged(_) => 0,
-        }
-    }
-}
-
 impl RawTurn {
     pub(crate) fn token(&self) -> &str {
         &self.token
+    }
+
+    pub(crate) fn instance(&self) -> &str {
+        &self.instance
+    }
+
+    /// The history that is still to be read.
+    pub(crate) fn large_history(&self) -> Option<&LargeHistory> {
+        match &self.history {
+            RawHistory::Large(large) => Some(large),
+            RawHistory::Unchanged(_) | RawHistory::Loaded { .. } | RawHistory::Damaged(_) => None,
+        }
+    }
+
+    /// The history was read, or it is known why it cannot be.
+    pub(crate) fn set_history(&mut self, history: RawHistory) {
+        self.history = history;
     }
 }
 
@@ -193,7 +192,8 @@ fn put_right(tx: &mut WriterTx<'_>, ask: &Ask, chosen: &Chosen) -> Result<bool> 
     Ok(leaves_some)
 }
 
-/// Goes on with deletions that stand in the way of new instances: the process that began them may have died.
+/// Goes on with deletions that stand in the way of new instances, or whose children are not to begin: the process that
+/// began them may have died.
 fn finish_deletions(tx: &mut WriterTx<'_>, instances: &[String]) -> Result<()> {
     let mut left = STEP_ROWS;
     for instance in instances {
@@ -285,7 +285,7 @@ fn take(
     let history = match tx.writer().damaged.get(&candidate.instance) {
         Some(Damage::History(detail)) => RawHistory::Damaged(SqliteError::Damaged { detail }),
         _ => {
-            let loaded = load_history(tx, ask, &candidate);
+            let loaded = load::history(tx, ask, &candidate);
             noting_damage(tx, &candidate.instance, Damage::History, loaded)?
         }
     };
@@ -322,39 +322,4 @@ fn noting_damage<T>(
         tx.writer().damaged.add(instance, damage(detail.clone()));
     }
     read
-}
-
-fn load_history(tx: &Tx<'_>, ask: &Ask, candidate: &Candidate) -> Result<RawHistory> {
-    if let Some(held) = confirmed(tx, ask, candidate)? {
-        return Ok(RawHistory::Unchanged(held));
-    }
-    let instance = &candidate.instance;
-    Ok(RawHistory::Loaded {
-        events: history::load(tx, instance, candidate.execution_id)?,
-        kv: if candidate.has_execution {
-            kv::base(tx, instance)?
-        } else {
-            HashMap::new()
-        },
-    })
-}
-
-/// What the caller holds, if it is exactly the history that is stored, of this life of the instance.
-fn confirmed(tx: &Tx<'_>, ask: &Ask, candidate: &Candidate) -> Result<Option<CachedHistory>> {
-    let (instance, execution_id) = (&candidate.instance, candidate.execution_id);
-    let incarnation = candidate.handler.as_ref().and_then(|it| it.incarnation);
-    let held = ask.cached.as_ref().and_then(|held| held.cached(instance));
-    let (Some(incarnation), Some(held)) = (incarnation, held) else {
-        return Ok(None);
-    };
-    let stored = match candidate.last_event_id {
-        Some(known) => Some(known),
-        None => history::last_event_id(tx, instance, execution_id)?,
-    };
-    let current = stored.map(|last_event_id| CachedHistory {
-        incarnation,
-        execution_id,
-        last_event_id,
-    });
-    Ok(current.filter(|current| *current == held))
 }

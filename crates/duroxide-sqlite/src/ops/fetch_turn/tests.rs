@@ -6,11 +6,13 @@ use duroxide_core::WorkItem;
 use duroxide_core::provider::TurnClaim;
 use rusqlite::Connection;
 
-use super::{AWAITING_START_MAX, Ask, HISTORIES_BYTES_MAX, claim};
+use super::load::{HISTORY_BYTES_MAX, PART_BYTES};
+use super::{AWAITING_START_MAX, Ask, HISTORIES_BYTES_MAX, RawTurn, claim};
 use crate::codec;
 use crate::connection::database::open_memory;
 use crate::connection::statements::Statements;
-use crate::ops::enqueue;
+use crate::ops::{delete, enqueue};
+use crate::tables::history;
 use crate::tables::orchestrator_queue::Due;
 use crate::writer_tx::testing::Writer;
 
@@ -91,4 +93,99 @@ fn one_claim_loads_histories_of_a_bounded_size_and_leaves_the_other_instances_to
         taken += turns;
         assert!(found.leaves_more || taken == 12);
     }
+}
+
+/// The largest event of these histories.
+const EVENT: usize = 1_000_000;
+
+/// An instance `i` with a history of 64 events, each of a megabyte, that has something to do.
+fn huge(writer: &Writer, statements: &Statements<'_>) {
+    let conn = statements.connection();
+    conn.execute_batch(&format!(
+        "INSERT INTO instances
+             (instance_id, orchestration_name, orchestration_version, created_at, updated_at, lane, incarnation)
+             VALUES ('i', 'o', '1.0.0', 0, 0, '', 7);
+         INSERT INTO executions (instance_id, execution_id, status, started_at) VALUES ('i', 1, 'Running', 0);
+         INSERT INTO kv_store VALUES ('i', 'k', 'v', 0);
+         WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 64)
+             INSERT INTO history SELECT 'i', 1, x, 'e', printf('%09d%.*c', x, {EVENT} - 9, 'h'), 0 FROM n;"
+    ))
+    .unwrap();
+    send(writer, statements, "i", 1);
+}
+
+fn claim_one(writer: &Writer, statements: &Statements<'_>) -> RawTurn {
+    let found = claim(&mut writer.tx(statements, NOW), &ask(1)).unwrap();
+    found.found.into_iter().next().expect("it is claimed")
+}
+
+#[test]
+fn one_claim_reads_a_bounded_part_of_a_huge_history_and_the_rest_comes_in_parts() {
+    let conn = open_memory().unwrap();
+    let statements = Statements::new(&conn);
+    let writer = Writer::new();
+    huge(&writer, &statements);
+
+    let turn = claim_one(&writer, &statements);
+
+    let read = turn.history.bytes();
+    assert!(read <= HISTORY_BYTES_MAX + EVENT, "{read} bytes");
+    let large = turn.large_history().expect("it is left to others");
+    // What comes later is not part of the claim.
+    conn.execute_batch("INSERT INTO history VALUES ('i', 1, 65, 'e', 'later', 0)")
+        .unwrap();
+    let tx = writer.tx(&statements, NOW);
+    let (mut events, mut after) = (Vec::new(), None);
+    loop {
+        let part = large.part(&tx, after).unwrap().expect("it is there");
+        let bytes: usize = part.events.iter().map(Vec::len).sum();
+        assert!(bytes < PART_BYTES + EVENT, "{bytes} bytes");
+        events.extend(part.events);
+        after = part.goes_on_after;
+        if after.is_none() {
+            break;
+        }
+    }
+    let mut stored = history::load(&tx, "i", 1).unwrap();
+    assert_eq!(stored.pop().as_deref(), Some(&b"later"[..]));
+    assert!(events == stored, "all of it, in order");
+    assert_eq!(large.key_values(&tx).unwrap().unwrap()["k"].value, "v");
+}
+
+#[test]
+fn one_huge_event_is_not_read_by_the_claim() {
+    let conn = open_memory().unwrap();
+    let statements = Statements::new(&conn);
+    let writer = Writer::new();
+    huge(&writer, &statements);
+    conn.execute_batch(
+        "UPDATE history SET event_data = printf('%.*c', 64000000, 'h') WHERE event_id = 1",
+    )
+    .unwrap();
+    let turn = claim_one(&writer, &statements);
+    assert_eq!(turn.history.bytes(), 0);
+    assert!(turn.large_history().is_some());
+}
+
+#[test]
+fn a_large_history_is_gone_with_its_life() {
+    let conn = open_memory().unwrap();
+    let statements = Statements::new(&conn);
+    let writer = Writer::new();
+    huge(&writer, &statements);
+    let turn = claim_one(&writer, &statements);
+    let large = turn.large_history().unwrap();
+
+    let deleted = delete::atomic(&mut writer.tx(&statements, NOW), &["i".to_owned()], true);
+    deleted.unwrap();
+
+    let tx = writer.tx(&statements, NOW);
+    assert!(history::last_event_id(&tx, "i", 1).unwrap().is_some());
+    assert!(large.part(&tx, None).unwrap().is_none(), "being deleted");
+    while !delete::sweep_left(&mut writer.tx(&statements, NOW), "i", 100_000).unwrap() {}
+    huge(&writer, &statements);
+    conn.execute_batch("UPDATE instances SET incarnation = 8")
+        .unwrap();
+    assert!(large.part(&tx, None).unwrap().is_none(), "another life");
+    assert!(large.key_values(&tx).unwrap().is_none());
 }

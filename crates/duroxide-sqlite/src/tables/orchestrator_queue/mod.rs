@@ -11,6 +11,7 @@ mod held_back;
 mod paused;
 mod resting;
 mod row;
+mod sent_by;
 mod unwritten;
 
 pub(crate) use awaiting::*;
@@ -19,16 +20,14 @@ pub(crate) use heads::*;
 pub(crate) use held_back::*;
 pub(crate) use paused::*;
 pub(crate) use resting::*;
+pub(crate) use sent_by::*;
 pub(crate) use unwritten::*;
 
-use duroxide_core::provider::{
-    CLAIM_BYTES_MAX, CLAIM_QUEUE_MESSAGES_MAX, Incarnation, PendingMessage,
-};
+use duroxide_core::provider::{CLAIM_BYTES_MAX, CLAIM_QUEUE_MESSAGES_MAX, PendingMessage};
 use rusqlite::Row;
 
 use crate::error::Result;
 use crate::tables::budget::{rows, spend};
-use crate::tables::instances::incarnation_in;
 use crate::tx::{Tx, count, payload, payload_text, shown_ms};
 
 /// A claimed message.
@@ -320,35 +319,6 @@ pub(crate) fn take(tx: &Tx<'_>, id: i64) -> Result<Option<Taken>> {
     )
 }
 
-/// Children that a life of an instance started and that have not begun yet.
-pub(crate) fn unborn_children(tx: &Tx<'_>, parent: Incarnation) -> Result<Vec<String>> {
-    tx.all(
-        "SELECT DISTINCT instance_id FROM orchestrator_queue WHERE sender_incarnation = ?1",
-        [parent.to_stored()],
-        |row| row.get(0),
-    )
-}
-
-/// Deletes the starts that a life of an instance sent to its children; returns how many. The caller settles the heads
-/// of those children.
-pub(crate) fn delete_sent_by(tx: &Tx<'_>, parent: Incarnation) -> Result<usize> {
-    tx.execute(
-        "DELETE FROM orchestrator_queue WHERE sender_incarnation = ?1",
-        [parent.to_stored()],
-    )
-}
-
-/// The lives of the parents that sent the visible starts of this instance, oldest start first.
-pub(crate) fn senders(tx: &Tx<'_>, instance: &str) -> Result<Vec<Incarnation>> {
-    let found = tx.all(
-        "SELECT sender_incarnation FROM orchestrator_queue
-         WHERE instance_id = ?1 AND visible_at <= ?2 AND sender_incarnation IS NOT NULL ORDER BY id",
-        (instance, tx.now),
-        |row| incarnation_in(row, 0),
-    )?;
-    Ok(found.into_iter().flatten().collect())
-}
-
 /// The execution has ended, and its timers are of no use.
 pub(crate) fn delete_pending_timers(tx: &Tx<'_>, instance: &str) -> Result<()> {
     tx.execute(
@@ -439,7 +409,8 @@ pub(crate) fn dump(tx: &Tx<'_>) -> Result<(i64, Vec<String>)> {
     Ok((count, rows))
 }
 
-/// The messages of an instance in the order of the queue, each with its text if it begins an execution.
+/// The messages of an instance in the order of the queue, each with its text if it begins an execution; none that go
+/// with a deleted instance.
 pub(crate) fn pending(
     tx: &Tx<'_>,
     instance: &str,
@@ -448,7 +419,10 @@ pub(crate) fn pending(
     tx.all(
         "SELECT kind, CASE visible_at WHEN ?3 THEN created_at ELSE visible_at END, attempt_count,
              kind IN ('StartOrchestration', 'ContinueAsNew'), work_item
-         FROM orchestrator_queue WHERE instance_id = ?1 ORDER BY visible_at, id LIMIT ?2",
+         FROM orchestrator_queue AS q WHERE instance_id = ?1
+             AND id > COALESCE((SELECT queued_to FROM deletions WHERE instance_id = ?1), -1)
+             AND NOT EXISTS (SELECT 1 FROM deletions AS d WHERE d.life = q.sender_incarnation)
+         ORDER BY visible_at, id LIMIT ?2",
         (instance, limit, HELD_BACK),
         |row| {
             let message = PendingMessage {
@@ -464,12 +438,13 @@ pub(crate) fn pending(
     )
 }
 
-/// Whether a start is queued for an instance that does not exist. Messages up to `gone_to` belong to a deleted life.
+/// Whether a start is queued for an instance that does not exist. Messages up to `gone_to` belong to a deleted life,
+/// and what a deleted parent sent goes with it.
 pub(crate) fn has_start(tx: &Tx<'_>, instance: &str, gone_to: Option<i64>) -> Result<bool> {
     let found = tx.first(
-        "SELECT 1 FROM orchestrator_queue
+        "SELECT 1 FROM orchestrator_queue AS q
          WHERE instance_id = ?1 AND kind IN ('StartOrchestration', 'ContinueAsNew') AND kind = 'StartOrchestration'
-           AND id > ?2 LIMIT 1",
+           AND id > ?2 AND NOT EXISTS (SELECT 1 FROM deletions AS d WHERE d.life = q.sender_incarnation) LIMIT 1",
         (instance, gone_to.unwrap_or(i64::MIN)),
         |_| Ok(()),
     )?;
@@ -479,9 +454,10 @@ pub(crate) fn has_start(tx: &Tx<'_>, instance: &str, gone_to: Option<i64>) -> Re
 /// The first start that is queued for an instance, beside what is left of a deleted one, as stored.
 pub(crate) fn start(tx: &Tx<'_>, instance: &str, gone_to: Option<i64>) -> Result<Option<Vec<u8>>> {
     tx.first(
-        "SELECT work_item FROM orchestrator_queue
+        "SELECT work_item FROM orchestrator_queue AS q
          WHERE instance_id = ?1 AND kind IN ('StartOrchestration', 'ContinueAsNew') AND kind = 'StartOrchestration'
-           AND id > ?2 ORDER BY id LIMIT 1",
+           AND id > ?2 AND NOT EXISTS (SELECT 1 FROM deletions AS d WHERE d.life = q.sender_incarnation)
+         ORDER BY id LIMIT 1",
         (instance, gone_to.unwrap_or(i64::MIN)),
         |row| payload(row, 0),
     )

@@ -166,7 +166,9 @@ fn messages(tx: &Tx<'_>, instance: &str) -> Result<Vec<QueuedMessage>> {
                      OR visible_at = (SELECT until FROM rests WHERE instance_id = ?1) THEN created_at
                  ELSE visible_at END,
              attempt_count, sender_incarnation, kind, execution_id, operation_id, awaited_by
-         FROM orchestrator_queue WHERE instance_id = ?1 AND id > COALESCE(?2, -1) ORDER BY id",
+         FROM orchestrator_queue AS q WHERE instance_id = ?1 AND id > COALESCE(?2, -1)
+             -- A child that a deleted instance started does not begin.
+             AND NOT EXISTS (SELECT 1 FROM deletions AS d WHERE d.life = q.sender_incarnation) ORDER BY id",
         (
             instance,
             gone_to,
@@ -207,7 +209,9 @@ fn awaiting(row: &Row<'_>) -> rusqlite::Result<Option<Awaiting>> {
 fn activities(tx: &Tx<'_>, instance: &str) -> Result<Vec<QueuedActivity>> {
     tx.all(
         "SELECT work_item, execution_id, activity_id, name, session_id, tag, visible_at, attempt_count, incarnation
-         FROM worker_queue WHERE instance_id = ?1 ORDER BY id",
+         FROM worker_queue
+         WHERE instance_id = ?1 AND id > COALESCE((SELECT work_to FROM deletions WHERE instance_id = ?1), -1)
+         ORDER BY id",
         [instance],
         |row| {
             Ok(QueuedActivity {

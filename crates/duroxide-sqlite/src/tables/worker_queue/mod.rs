@@ -3,12 +3,14 @@
 //! one, so that items which no caller here may take are never read.
 
 mod bound;
+mod deleting;
 mod free;
 mod leases;
 mod paused;
 mod readings;
 
 pub(crate) use bound::*;
+pub(crate) use deleting::*;
 pub(crate) use free::*;
 pub(crate) use leases::*;
 pub(crate) use paused::*;
@@ -104,12 +106,4 @@ pub(crate) fn next_due(tx: &Tx<'_>) -> Result<Option<i64>> {
         |row| row.get(0),
     )?;
     Ok(delayed.into_iter().chain(expiring).min())
-}
-
-/// Deletes all activities of an instance; returns how many.
-pub(crate) fn delete_instance(tx: &Tx<'_>, instance: &str) -> Result<usize> {
-    tx.execute(
-        "DELETE FROM worker_queue WHERE instance_id = ?1",
-        [instance],
-    )
 }

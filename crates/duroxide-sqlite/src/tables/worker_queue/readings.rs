@@ -1,9 +1,11 @@
-//! What operators ask of the queue: how much is ready, since when, and the work of one instance. Changes nothing.
+//! What operators ask of the queue: how much is ready, since when, and the work of one instance. Changes nothing. What
+//! is left of a deleted instance does not count, but in a dump.
 
 use duroxide_core::provider::PendingActivity;
 
 use super::HELD_BACK_UNTIL;
 use crate::error::Result;
+use crate::tables::deletions;
 use crate::tx::{Tx, Unsigned, count, payload_text, shown_ms, unsigned};
 
 /// How often an activity was claimed; `None` once it is no longer queued.
@@ -28,12 +30,16 @@ pub(crate) fn ready(
     name: &str,
     limit: u32,
 ) -> Result<(u64, Option<i64>)> {
+    // The index does not have the instance: it is read only if activities are left of a deleted one.
+    let none_go = !deletions::any_with_work(tx)?;
     tx.one(
         "SELECT COUNT(*), MIN(visible_at) FROM
-             (SELECT visible_at FROM worker_queue INDEXED BY idx_worker_available
+             (SELECT visible_at FROM worker_queue AS w INDEXED BY idx_worker_available
               WHERE locked_until IS NULL AND tag IS ?1 AND session_id IS ?2 AND name IS ?3 AND visible_at <= ?4
+                AND (?6 OR NOT EXISTS (SELECT 1 FROM deletions AS d
+                                       WHERE d.instance_id = w.instance_id AND d.work_to >= w.id))
               LIMIT ?5)",
-        (tag, session, name, tx.now, limit),
+        (tag, session, name, tx.now, limit, none_go),
         |row| Ok((row.get::<_, i64>(0)?.unsigned_abs(), row.get(1)?)),
     )
 }
@@ -57,9 +63,13 @@ pub(crate) fn expired(tx: &Tx<'_>, limit: u32) -> Result<Vec<(String, u64, i64)>
 
 /// How many items are not leased.
 pub(crate) fn depth(tx: &Tx<'_>) -> Result<usize> {
+    let none_go = !deletions::any_with_work(tx)?;
     tx.one(
-        "SELECT COUNT(*) FROM worker_queue WHERE locked_until IS NULL OR locked_until <= ?1 OR locked_until = ?2",
-        (tx.now, HELD_BACK_UNTIL),
+        "SELECT COUNT(*) FROM worker_queue AS w
+         WHERE (locked_until IS NULL OR locked_until <= ?1 OR locked_until = ?2)
+           AND (?3 OR NOT EXISTS (SELECT 1 FROM deletions AS d
+                                  WHERE d.instance_id = w.instance_id AND d.work_to >= w.id))",
+        (tx.now, HELD_BACK_UNTIL, none_go),
         |row| count(row, 0),
     )
 }
@@ -90,7 +100,8 @@ pub(crate) fn dump(tx: &Tx<'_>) -> Result<(i64, Vec<String>)> {
 pub(crate) fn pending(tx: &Tx<'_>, instance: &str, limit: u32) -> Result<Vec<PendingActivity>> {
     tx.all(
         "SELECT execution_id, activity_id, visible_at, locked_until, attempt_count FROM worker_queue
-         WHERE instance_id = ?1 ORDER BY id LIMIT ?2",
+         WHERE instance_id = ?1 AND id > COALESCE((SELECT work_to FROM deletions WHERE instance_id = ?1), -1)
+         ORDER BY id LIMIT ?2",
         (instance, limit),
         |row| {
             let held: Option<i64> = row.get(3)?;
