@@ -87,9 +87,13 @@ CREATE TABLE arrivals (
     instance_id text COLLATE "C" NOT NULL,
     kind        text NOT NULL,
     work_item   text NOT NULL,
-    begins      text
+    begins      text,
+    -- Until when it is left alone, because it or its instance could not be read (0023).
+    rests_until bigint NOT NULL DEFAULT 0
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0,
         autovacuum_analyze_scale_factor = 0.5);
+
+CREATE INDEX idx_arrivals_resting ON arrivals (instance_id) WHERE rests_until > 0;
 
 -- One row for each instance that has messages, or a lease: where a claim finds it, and what a claim locks.
 CREATE TABLE inboxes (

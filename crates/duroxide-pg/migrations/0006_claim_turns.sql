@@ -164,7 +164,7 @@ CREATE FUNCTION claim_turns(p_expected bigint, p_max integer, p_lock bigint, p_f
     p_lanes text[] DEFAULT NULL, p_from bigint[] DEFAULT NULL)
 RETURNS TABLE (outcome integer, instance_id text, token uuid, ids bigint[], items text[], attempts integer[], name text,
     version text, execution_id bigint, incarnation bigint, last_event_id bigint, has_execution boolean)
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
+LANGUAGE plpgsql SET lock_timeout = '1s' SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
     SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET enable_memoize = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
@@ -363,7 +363,7 @@ BEGIN
             FROM unnest(v_lanes, v_from) AS l (lane, first);
     END IF;
     RETURN QUERY SELECT 2, NULL::text, NULL::uuid,
-        ARRAY[v_dead, (SELECT count(*) FROM (SELECT 1 FROM arrivals AS a ORDER BY a.id LIMIT 1) AS a),
+        ARRAY[v_dead, arrivals_wait(v_now),
               (SELECT count(*) FROM (SELECT 1 FROM unnest(v_lanes, v_from) AS l (lane, first)
                                      CROSS JOIN LATERAL (
                                          SELECT 1 FROM inboxes AS b WHERE b.lane = l.lane AND b.ready_at BETWEEN l.first AND v_now

@@ -11,7 +11,7 @@
 CREATE FUNCTION claim_work(p_expected bigint, p_max integer, p_lock bigint, p_plain text[], p_bound text[], p_unfit text[],
     p_owner text, p_session_lock bigint, p_new_sessions bigint, p_lanes text[] DEFAULT NULL, p_from bigint[] DEFAULT NULL)
 RETURNS TABLE (outcome integer, id bigint, token uuid, item text, attempts integer, incarnation bigint, in_session boolean)
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
+LANGUAGE plpgsql SET lock_timeout = '1s' SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
     SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET enable_memoize = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
@@ -147,7 +147,7 @@ END $$;
 CREATE FUNCTION ack_work(p_expected bigint, p_id bigint[], p_token uuid[], m_ack integer[], m_instance text[], m_kind text[],
     m_item text[], m_execution bigint[], m_operation bigint[], p_strict integer DEFAULT 0)
 RETURNS TABLE (n integer, problem text)
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
+LANGUAGE plpgsql SET lock_timeout = '1s' SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
     SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
@@ -267,7 +267,7 @@ BEGIN
     RETURN v_rows;
 END $$;
 
-CREATE FUNCTION cleanup_sessions(p_expected bigint) RETURNS bigint LANGUAGE plpgsql AS $$
+CREATE FUNCTION cleanup_sessions(p_expected bigint) RETURNS bigint LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
 DECLARE
     v_now bigint := now_ms(p_expected);
     v_rows bigint;

@@ -24,13 +24,28 @@ BEGIN
     PERFORM pg_notify(left('duroxide_' || current_schema(), 63), 'sql|t||9223372036854775807|');
 END $$;
 
+-- 1 if there are arrivals that can be moved, else 0. A table of arrivals that cannot be read must not cost claims anything: then this
+-- says that there are some, and the move says why it fails.
+CREATE FUNCTION arrivals_wait(p_now bigint) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (SELECT count(*) FROM (
+        SELECT 1 FROM arrivals AS a
+        WHERE NOT EXISTS (SELECT 1 FROM arrivals AS r
+                          WHERE r.rests_until > 0 AND r.rests_until > p_now AND r.instance_id = a.instance_id)
+        ORDER BY a.id LIMIT 1) AS w);
+EXCEPTION WHEN data_corrupted OR index_corrupted THEN
+    RETURN 1;
+END $$;
+
 -- Moves arrivals to the queue, in their order. One transaction at a time does: two could overtake each other. Arrivals of an
--- instance whose inbox another transaction holds stay, and hold up no others. Returns how many it moved, -1 if another
--- transaction is at it or none could be moved.
+-- instance whose inbox another transaction holds stay, and hold up no others; so do those of an instance with one that rests (0023).
+-- Returns how many it moved, -1 if another transaction is at it or none could be moved.
 CREATE FUNCTION receive_arrivals(p_expected bigint, p_max integer) RETURNS integer
 LANGUAGE plpgsql SET lock_timeout = '1s' SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
     SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
+    v_time bigint := now_ms(p_expected);
+    v_resting text[];
     v_first text[];
     v_free text[];
     v_held text[];
@@ -45,14 +60,16 @@ BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtextextended('duroxide arrivals ' || current_schema(), 0)) THEN
         RETURN -1;
     END IF;
+    v_resting := ARRAY(SELECT DISTINCT r.instance_id FROM arrivals AS r WHERE r.rests_until > 0 AND r.rests_until > v_time);
     v_first := ARRAY(SELECT DISTINCT f.instance_id
-                     FROM (SELECT a.instance_id FROM arrivals AS a ORDER BY a.id LIMIT p_max) AS f ORDER BY 1);
+                     FROM (SELECT a.instance_id FROM arrivals AS a WHERE a.instance_id <> ALL (v_resting)
+                           ORDER BY a.id LIMIT p_max) AS f ORDER BY 1);
     v_free := ARRAY(SELECT b.instance_id FROM inboxes AS b WHERE b.instance_id = ANY (v_first) ORDER BY b.instance_id
                     FOR UPDATE SKIP LOCKED);
     v_held := ARRAY(SELECT b.instance_id FROM inboxes AS b WHERE b.instance_id = ANY (v_first) AND b.instance_id <> ALL (v_free));
     WITH gone AS (
         DELETE FROM arrivals AS a WHERE a.id = ANY (ARRAY(
-            SELECT f.id FROM arrivals AS f WHERE f.instance_id <> ALL (v_held) ORDER BY f.id LIMIT p_max))
+            SELECT f.id FROM arrivals AS f WHERE f.instance_id <> ALL (v_held || v_resting) ORDER BY f.id LIMIT p_max))
         RETURNING a.id, a.instance_id, a.kind, a.work_item, a.begins)
     SELECT array_agg(g.instance_id ORDER BY g.id), array_agg(g.kind ORDER BY g.id), array_agg(g.work_item ORDER BY g.id),
            array_agg(g.begins ORDER BY g.id)

@@ -1,5 +1,6 @@
 //! Claims from the caller's side. In: what a dispatcher asks for. Out: turns and activities, decoded; what does not
-//! decode becomes a dead letter under the lease it was claimed with.
+//! decode becomes a dead letter under the lease it was claimed with, and an instance whose history the server cannot
+//! read is put to rest under it (`rests.rs`).
 
 use std::sync::Arc;
 
@@ -12,7 +13,6 @@ use crate::codec;
 use crate::connection::call::Call;
 use crate::error::{PgError, Result};
 use crate::store::Store;
-use crate::text;
 use crate::token;
 
 impl Store {
@@ -29,7 +29,9 @@ impl Store {
         loop {
             let mut raw = self.claim_turns(Arc::clone(&ask), deadline).await?;
             let nothing_there = raw.is_empty();
-            if let Err(error) = self.load(&ask, &mut raw).await {
+            let loaded = self.load(&ask, &mut raw).await;
+            self.rest_unreadable(&mut raw).await;
+            if let Err(error) = loaded {
                 // Those that the caller holds in memory go on.
                 raw.give_back(|turn| turn.is_cold());
                 if raw.is_empty() {
@@ -61,16 +63,13 @@ impl Store {
             .filter_map(|turn| turn.must_load(cached).then_some(turn))
             .collect();
         match self.load_histories(&mut cold).await {
-            // One of them cannot be read: each is loaded by itself, and that one is handed out with the reason.
+            // One of them cannot be read: each is loaded by itself, and that one is not handed out.
             Err(PgError::Unreadable { .. }) => {}
             loaded => return loaded,
         }
         for turn in cold {
             match self.load_histories(&mut [&mut *turn]).await {
-                Err(error @ PgError::Unreadable { .. }) => {
-                    tracing::error!(target: "duroxide::providers::postgres", code = error.code(), instance_id = %text::shown(turn.instance.clone()), %error, "a history cannot be read");
-                    turn.load(Loaded::unreadable(error.to_string()));
-                }
+                Err(PgError::Unreadable { why }) => turn.cannot_load(why),
                 loaded => loaded?,
             }
         }
@@ -90,7 +89,7 @@ impl Store {
             let place = usize::try_from(row.try_get::<_, i64>(0)? - 1).unwrap_or(usize::MAX);
             if let Some(turn) = cold.get_mut(place) {
                 let loaded = Loaded::read(row, 1);
-                turn.load(loaded.unwrap_or_else(|error| Loaded::unreadable(error.to_string())));
+                turn.load(loaded.unwrap_or_else(|error| Loaded::undecodable(error.to_string())));
             }
         }
         Ok(())

@@ -30,6 +30,7 @@ mod ops;
 mod options;
 mod provider;
 mod published;
+mod rests;
 mod store;
 mod text;
 mod thread;

@@ -1,15 +1,16 @@
 //! Wake-ups between processes. In: what an exchange left for others, notices of others. Out: at most one NOTIFY per
 //! [`NOTIFY_INTERVAL_MIN`], claims that look again, notified watches.
 //!
-//! Of many processes that hear a notice three look at once, the others a little later (`turns_to_look.rs`).
+//! Of many processes that hear a notice three look at once, the others a little later (`turns_to_look.rs`). Only those
+//! count that claim something: a program that starts instances and waits for them looks at nothing.
 //!
 //! One connection listens. Each process announces itself every 30 s; one that received no announcement sends no NOTIFY.
-//! A notice is `sender|kinds|hashes|turns|work`: `t` turns, `w` activities, `g` an announcement, `*` any instance;
-//! hashes stand for instances that ended; turns and work are the keys from which on something is new
-//! (`group/marks.rs`).
+//! A notice is `sender|kinds|hashes|turns|work`: `t` turns, `w` activities, `g` an announcement, `n` of one that claims
+//! nothing, `*` any instance; hashes stand for instances that ended; turns and work are the keys from which on
+//! something is new (`group/marks.rs`).
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ const NOTIFY_INTERVAL_MIN: Duration = Duration::from_millis(10);
 /// How often a process announces itself to the others, and how long an announcement lasts.
 const ANNOUNCE_EVERY: Duration = Duration::from_secs(30);
 const ANNOUNCEMENT_LASTS: Duration = Duration::from_secs(100);
+/// A process that claimed nothing for so long claims nothing.
+const CLAIM_LASTS: Duration = Duration::from_secs(60);
 /// How long a first notice of its own may take to come back.
 const ECHO_PATIENCE: Duration = Duration::from_secs(2);
 /// How long others may take to reply to the announcement of a process that is new.
@@ -71,9 +74,21 @@ pub(crate) struct Notifier {
     is_closed: AtomicBool,
     /// Until when others may not have replied to the first announcement of this process.
     unanswered_until: Mutex<Option<Instant>>,
-    /// Other processes, and until when they are known to be there.
-    company: Mutex<HashMap<String, Instant>>,
+    /// Other processes.
+    company: Mutex<HashMap<String, Known>>,
+    /// When this process claimed last, in milliseconds after `since`; 0 if it never did.
+    claimed_at: AtomicU64,
+    since: Instant,
     watches: Arc<Watches>,
+}
+
+/// What is known of another process.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    /// Until when it is known to be there.
+    until: Instant,
+    /// Whether it claims something, for all that is known.
+    claims: bool,
 }
 
 impl Notifier {
@@ -86,8 +101,26 @@ impl Notifier {
             is_closed: AtomicBool::new(false),
             unanswered_until: Mutex::default(),
             company: Mutex::default(),
+            claimed_at: AtomicU64::new(0),
+            since: Instant::now(),
             watches,
         })
+    }
+
+    /// This process claims something. The others hear of it at once: they may have taken it for one that does not.
+    pub(crate) fn claims(&self, now: Instant) {
+        let ms = u64::try_from(now.duration_since(self.since).as_millis()).unwrap_or(u64::MAX);
+        let claimed = self.is_claiming(now);
+        self.claimed_at.store(ms.max(1), Ordering::Relaxed);
+        if !claimed && self.hears() {
+            self.add(|notice| notice.announces = true);
+        }
+    }
+
+    /// Whether this process has claimed lately.
+    fn is_claiming(&self, now: Instant) -> bool {
+        let at = self.claimed_at.load(Ordering::Relaxed);
+        at > 0 && now.duration_since(self.since) < Duration::from_millis(at) + CLAIM_LASTS
     }
 
     /// Whether notices of other processes arrive.
@@ -102,7 +135,7 @@ impl Notifier {
             return true;
         }
         let company = self.company.lock().unwrap_or_else(PoisonError::into_inner);
-        company.values().any(|until| *until > now)
+        company.values().any(|known| known.until > now)
     }
 
     fn is_unanswered(&self, now: Instant) -> bool {
@@ -159,6 +192,7 @@ impl Notifier {
             (notice.news.turns.is_some(), 't'),
             (notice.news.work.is_some(), 'w'),
             (notice.announces, 'g'),
+            (notice.announces && !self.is_claiming(Instant::now()), 'n'),
             (notice.is_about_all, '*'),
         ]
         .into_iter()
@@ -180,26 +214,37 @@ impl Notifier {
         )
     }
 
-    /// A notice of another process came. Returns whether that process was not known to be there.
-    fn meets(&self, sender: &str) -> bool {
+    /// A notice of another process came, which says whether that claims something if it is an announcement. Returns
+    /// whether the process was not known to be there.
+    fn meets(&self, sender: &str, claims: Option<bool>) -> bool {
         let now = Instant::now();
         let mut company = self.company.lock().unwrap_or_else(PoisonError::into_inner);
-        company.retain(|_, until| *until > now);
-        let until = now + ANNOUNCEMENT_LASTS;
-        company.insert(sender.to_owned(), until).is_none()
+        company.retain(|_, known| known.until > now);
+        let before = company.get(sender).copied();
+        let known = Known {
+            until: now + ANNOUNCEMENT_LASTS,
+            claims: claims.or(before.map(|it| it.claims)).unwrap_or(true),
+        };
+        company.insert(sender.to_owned(), known);
+        before.is_none()
     }
 
-    /// How long this process waits before it looks at what a notice tells of; `None` if it looks at once.
+    /// How long this process waits before it looks at what a notice tells of; `None` if it looks at once, and if it
+    /// claims nothing: then it costs the server nothing.
     fn waits(&self, notice: &str, backend: i32) -> Option<Duration> {
         let now = Instant::now();
+        if !self.is_claiming(now) {
+            return None;
+        }
         let sender = notice.split('|').next().unwrap_or_default();
         let company = self.company.lock().unwrap_or_else(PoisonError::into_inner);
         let others = company
             .iter()
-            .filter(|(node, until)| **until > now && *node != sender);
+            .filter(|(node, known)| known.until > now && known.claims && *node != sender);
         let others = others.map(|(node, _)| node.as_str());
         // Applications all send the same text, each from its own connection.
-        turns_to_look::wait(&self.node, others, &format!("{notice}|{backend}"))
+        let order = hash(&format!("{notice}|{backend}"));
+        turns_to_look::wait(&self.node, others, order)
     }
 
     fn is_own(&self, notice: &str) -> bool {
@@ -223,11 +268,14 @@ impl Notifier {
             turns: from(kinds.contains('t')),
             work: from(kinds.contains('w')),
         };
-        let is_new = sender.len() == self.node.len() && self.meets(sender);
+        let announces = kinds.contains('g');
+        // An older build does not say that it claims nothing.
+        let claims = announces.then(|| !kinds.contains('n'));
+        let is_new = sender.len() == self.node.len() && self.meets(sender, claims);
         Some(Notice {
             is_new,
             news,
-            announces: kinds.contains('g'),
+            announces,
             is_about_all: kinds.contains('*'),
             hashes: hashes
                 .split(',')
@@ -293,13 +341,17 @@ pub(crate) async fn listen(
     let mut ready = Some(ready);
     let mut has_said = false;
     let mut pause = Duration::from_millis(100);
+    let mut later = Later::default();
     loop {
         let begun = Instant::now();
-        let why = connected(&notifier, &config, &tls, &channel, &hear, &mut ready).await;
-        notifier.watches.set_hears(false);
-        notifier.watches.everything_changed();
+        let heard = Heard {
+            hear: &hear,
+            ready: &mut ready,
+            later: &mut later,
+        };
+        let why = connected(&notifier, &config, &tls, &channel, heard).await;
         drop(ready.take());
-        if !hear(News::default()) {
+        if !disconnected(&notifier, &mut later, &hear) {
             return;
         }
         if !has_said {
@@ -314,15 +366,32 @@ pub(crate) async fn listen(
     }
 }
 
+/// No notices arrive any more. What this process was going to look at later it looks at now. Returns whether the store
+/// is still open.
+fn disconnected(notifier: &Notifier, later: &mut Later, hear: &impl Fn(News) -> bool) -> bool {
+    notifier.watches.set_hears(false);
+    notifier.watches.everything_changed();
+    hear(later.take())
+}
+
+/// Where what is heard goes.
+struct Heard<'l, H> {
+    /// As in [`listen`].
+    hear: &'l H,
+    ready: &'l mut Option<oneshot::Sender<()>>,
+    /// What this process looks at later.
+    later: &'l mut Later,
+}
+
 /// One connection's worth of listening; returns why it ended.
-async fn connected(
+async fn connected<H: Fn(News) -> bool>(
     notifier: &Arc<Notifier>,
     config: &Config,
     tls: &Tls,
     channel: &str,
-    hear: &impl Fn(News) -> bool,
-    ready: &mut Option<oneshot::Sender<()>>,
+    heard: Heard<'_, H>,
 ) -> String {
+    let Heard { hear, ready, later } = heard;
     let (client, mut connection) = match config.connect(tls.clone()).await {
         Ok(connected) => connected,
         Err(error) => return error.to_string(),
@@ -331,7 +400,6 @@ async fn connected(
     let listen = format!("LISTEN \"{channel}\"");
     let mut listening = std::pin::pin!(client.batch_execute(&listen));
     let (mut listens, mut hears) = (false, false);
-    let mut later = Later::default();
     let mut announce_at = Instant::now();
     // A pooler takes the LISTEN and delivers nothing: only a process that receives its own announcement listens.
     let mut deaf_at = Instant::now() + Duration::from_secs(3_600);
@@ -366,10 +434,12 @@ async fn connected(
                 }
                 Some(Ok(AsyncMessage::Notification(notice))) => {
                     let news = take(notifier, notice.payload());
-                    match notifier.waits(notice.payload(), notice.process_id()) {
-                        Some(wait) if news != News::default() => later.add(news, Instant::now() + wait),
-                        _ => {
-                            hear(news);
+                    if news != News::default() {
+                        match notifier.waits(notice.payload(), notice.process_id()) {
+                            Some(wait) => later.add(news, Instant::now() + wait),
+                            None => {
+                                hear(news);
+                            }
                         }
                     }
                 }
@@ -465,18 +535,82 @@ mod tests {
         assert!(!here.take().is_empty());
     }
 
-    #[test]
-    fn of_many_processes_that_hear_a_notice_three_look_at_once() {
-        let all: Vec<_> = (0..12).map(|_| notifier()).collect();
+    /// Each announces itself to all.
+    fn introduce(all: &[Arc<Notifier>]) {
         let announcement = Notice {
             announces: true,
             ..Notice::default()
         };
-        for here in &all {
-            for there in &all {
+        for here in all {
+            for there in all {
                 here.read(&there.written(&announcement));
             }
         }
+    }
+
+    #[test]
+    fn processes_that_claim_nothing_take_no_place_before_those_that_do() {
+        let all: Vec<_> = (0..12).map(|_| notifier()).collect();
+        introduce(&all);
+        // Three of them begin to claim, and say so.
+        let (claiming, others) = all.split_at(3);
+        for one in claiming {
+            one.claims(Instant::now());
+            let announcement = one.take();
+            assert!(announcement.announces);
+            for there in &all {
+                there.read(&one.written(&announcement));
+            }
+            one.claims(Instant::now());
+            assert!(one.take().is_empty(), "that is known now");
+        }
+        let application = "sql|t||9223372036854775807|";
+        for notice in 0..20 {
+            let waits = claiming.iter().map(|it| it.waits(application, notice));
+            assert_eq!(waits.filter(Option::is_none).count(), 3, "no wait for them");
+        }
+        assert!(others.iter().all(|it| it.waits(application, 7).is_none()));
+    }
+
+    #[test]
+    fn an_announcement_of_an_older_build_counts_as_of_one_that_claims() {
+        let here = notifier();
+        here.claims(Instant::now());
+        for node in 0..40 {
+            here.read(&format!("{node:012x}|g|||"));
+        }
+        let waits = (0..20).map(|backend| here.waits("sql|t|||", backend));
+        assert!(waits.flatten().count() > 0, "they have places");
+    }
+
+    #[test]
+    fn who_has_not_claimed_for_a_minute_says_so() {
+        let here = notifier();
+        let now = Instant::now();
+        here.claims(now);
+        assert!(here.is_claiming(now + CLAIM_LASTS / 2));
+        assert!(!here.is_claiming(now + CLAIM_LASTS + Duration::from_millis(2)));
+    }
+
+    #[test]
+    fn what_was_put_off_is_looked_at_when_the_connection_is_lost() {
+        let here = notifier();
+        let mut later = Later::default();
+        later.add(NEWS, Instant::now() + CLAIM_LASTS);
+        let heard = std::cell::Cell::new(News::default());
+        let is_open = disconnected(&here, &mut later, &|news| {
+            heard.set(news);
+            true
+        });
+        assert!(is_open && !here.hears());
+        assert_eq!((heard.get(), later.at()), (NEWS, None));
+    }
+
+    #[test]
+    fn of_many_processes_that_hear_a_notice_three_look_at_once() {
+        let all: Vec<_> = (0..12).map(|_| notifier()).collect();
+        all.iter().for_each(|it| it.claims(Instant::now()));
+        introduce(&all);
         let notice = all[0].written(&Notice {
             news: NEWS,
             ..Notice::default()

@@ -79,16 +79,20 @@ impl fmt::Debug for ProviderConfig {
 pub struct PostgresOptions {
     /// Connections for claims, commits and reads, at least 5; 7 if not given. One more connection listens.
     pub pool_size: usize,
-    /// Url at which to listen for wake-ups, if not that of the database: behind PgBouncer, the server itself.
+    /// Url at which to listen for wake-ups, if not that of the database: behind PgBouncer, the server itself. Not
+    /// together with `listen: false`.
     pub listener_url: Option<String>,
     /// Whether to listen at all. Without it work of other processes is found by polling, within a second.
     pub listen: bool,
     /// Whether statements are prepared once for each connection. A pooler in transaction mode that does not know
     /// prepared statements (PgBouncer before 1.21) needs `false`.
     pub prepared_statements: bool,
-    /// How long the server may work on one statement, at least a second; `None` leaves it to the server.
+    /// How long the server may work on one statement, at least two seconds, because one may wait for a row for a second;
+    /// `None` leaves it to the server.
     pub statement_timeout: Option<Duration>,
-    /// How long to wait for an answer of the server before the connection is given up.
+    /// How long to wait for an answer of the server before the connection is given up, at least a millisecond. Below two
+    /// seconds a call that waits for a row that somebody else holds is given up before the server answers, and nobody
+    /// knows whether it took effect (D0813).
     pub response_timeout: Duration,
     /// The name that `pg_stat_activity` shows: 1 to 63 printable characters of ASCII.
     pub application_name: String,

@@ -52,7 +52,7 @@ impl Store {
     }
 
     pub(crate) async fn write(&self, op: Op) -> Result<()> {
-        self.answered(|reply| Request::Write(Write { op, reply }))
+        self.answered(|reply| Request::Write(Write::new(op, reply)))
             .await?
     }
 

@@ -15,14 +15,15 @@ const AT_ONCE: usize = 3;
 const NEXT_AFTER: Duration = Duration::from_millis(20);
 const LAST_AFTER: Duration = Duration::from_millis(500);
 
-/// How long this process waits before it looks; `None` if it looks at once. Each notice has an order of its own, so
-/// that the first ones are not always the same. `others` do not include the sender, who looks by itself.
+/// How long this process waits before it looks; `None` if it looks at once. Each notice, of which this is the hash, has
+/// an order of its own, so that the first ones are not always the same. `others` are those that would claim something,
+/// without the sender, who looks by itself.
 pub(crate) fn wait<'o>(
     node: &str,
     others: impl Iterator<Item = &'o str>,
-    notice: &str,
+    notice: u64,
 ) -> Option<Duration> {
-    let place = |node: &str| mixed(hash(&format!("{node}|{notice}")));
+    let place = |node: &str| mixed(hash(node).wrapping_add(mixed(notice)));
     let own = (place(node), node);
     let before = others.filter(|&other| (place(other), other) < own).count();
     let wave = u32::try_from(before / AT_ONCE).unwrap_or(u32::MAX);
@@ -69,7 +70,7 @@ mod tests {
     fn waits(nodes: &[String], notice: &str) -> Vec<Option<Duration>> {
         let of = |node: &String| {
             let others = nodes.iter().filter(|other| *other != node);
-            wait(node, others.map(String::as_str), notice)
+            wait(node, others.map(String::as_str), hash(notice))
         };
         nodes.iter().map(of).collect()
     }

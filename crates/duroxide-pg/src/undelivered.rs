@@ -54,6 +54,11 @@ impl<T: Claimable> Undelivered<T> {
         give_back(&self.requests, back);
     }
 
+    /// Takes some of it away that nobody holds any more.
+    pub(crate) fn forget(&mut self, which: impl FnMut(&mut T) -> bool) {
+        self.found.extract_if(.., which).for_each(drop);
+    }
+
     /// The caller has it from here on.
     pub(crate) fn delivered(mut self) -> Vec<T> {
         std::mem::take(&mut self.found)

@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::codec;
 use crate::connection::call::Call;
-use crate::error::Result;
+use crate::error::{PgError, Result};
 use crate::text::{self, Payload};
 use crate::time::{duration_ms, shown_ms};
 use crate::token;
@@ -136,6 +136,8 @@ pub(crate) struct RawTurn {
     last_event_id: Option<i64>,
     has_execution: bool,
     loaded: Option<Loaded>,
+    /// The server's words, if it cannot read the history.
+    unreadable: Option<String>,
     /// What the caller holds of it, confirmed.
     held: Option<CachedHistory>,
     is_cold: bool,
@@ -146,8 +148,8 @@ pub(crate) struct RawTurn {
 pub(crate) struct Loaded {
     events: Vec<String>,
     kv: HashMap<String, KvEntry>,
-    /// Why it could not be read, if it could not.
-    unreadable: Option<String>,
+    /// Why it does not decode, if it does not.
+    undecodable: Option<String>,
 }
 
 impl Loaded {
@@ -173,14 +175,14 @@ impl Loaded {
                     (text::shown(key), entry)
                 })
                 .collect(),
-            unreadable: None,
+            undecodable: None,
         })
     }
 
-    /// A history that the server cannot read.
-    pub(crate) fn unreadable(why: String) -> Self {
+    /// A history that came and is no text.
+    pub(crate) fn undecodable(why: String) -> Self {
         Self {
-            unreadable: Some(why),
+            undecodable: Some(why),
             ..Self::default()
         }
     }
@@ -231,9 +233,15 @@ pub(crate) fn read(rows: &[Row]) -> Result<Claimed<RawTurn>> {
     let mut claimed = Claimed::new();
     for row in rows {
         match row.try_get::<_, i32>(0)? {
-            0 => claimed.found.push(read_turn(row)?),
-            1 => claimed.lanes.push(row.try_get(1)?),
-            3 => claimed.first.push((row.try_get(1)?, row.try_get(8)?)),
+            0 => claimed.found.extend(read_or_log(read_turn(row))),
+            1 => claimed
+                .lanes
+                .extend(read_or_log(row.try_get::<_, String>(1))),
+            3 => {
+                if let Some(lane) = read_or_log(row.try_get(1)) {
+                    claimed.first.push((lane, row.try_get(8)?));
+                }
+            }
             _ => {
                 claimed.now = row.try_get(8)?;
                 claimed.due_ms = row.try_get(10)?;
@@ -247,6 +255,17 @@ pub(crate) fn read(rows: &[Row]) -> Result<Claimed<RawTurn>> {
     Ok(claimed)
 }
 
+/// What a row of a claim says. Leases were granted when it comes: one that cannot be read, because bytes of it are no
+/// text, must not cost the others of the claim.
+pub(crate) fn read_or_log<T>(read: std::result::Result<T, impl Into<PgError>>) -> Option<T> {
+    let error: PgError = match read {
+        Ok(read) => return Some(read),
+        Err(error) => error.into(),
+    };
+    tracing::error!(target: "duroxide::providers::postgres", code = error.code(), %error, "a row of a claim cannot be read, the others go on; what it stands for waits until it is repaired");
+    None
+}
+
 fn read_turn(row: &Row) -> Result<RawTurn> {
     Ok(RawTurn {
         instance: row.try_get(1)?,
@@ -254,13 +273,16 @@ fn read_turn(row: &Row) -> Result<RawTurn> {
         ids: row.try_get(3)?,
         items: texts(row, 4)?,
         attempts: row.try_get(5)?,
-        name: row.try_get(6)?,
-        version: row.try_get(7)?,
+        name: row.try_get::<_, Option<Payload>>(6)?.map(|name| name.0),
+        version: row
+            .try_get::<_, Option<Payload>>(7)?
+            .map(|version| version.0),
         execution_id: row.try_get(8)?,
         incarnation: row.try_get(9)?,
         last_event_id: row.try_get(10)?,
         has_execution: row.try_get(11)?,
         loaded: None,
+        unreadable: None,
         held: None,
         is_cold: false,
     })
@@ -289,6 +311,7 @@ impl RawTurn {
             last_event_id: None,
             has_execution: false,
             loaded: None,
+            unreadable: None,
             held: None,
             is_cold: false,
         }
@@ -342,6 +365,16 @@ impl RawTurn {
         self.is_cold = false;
     }
 
+    /// Its history has to be loaded and cannot be.
+    pub(crate) fn cannot_load(&mut self, why: String) {
+        self.unreadable = Some(why);
+    }
+
+    /// The server's words, if it cannot read the history.
+    pub(crate) fn unreadable(&self) -> Option<&str> {
+        self.unreadable.as_deref()
+    }
+
     /// Whether its history has to be loaded and was not yet.
     pub(crate) fn is_cold(&self) -> bool {
         self.is_cold
@@ -363,7 +396,7 @@ impl RawTurn {
             }
         }
         let loaded = self.loaded.unwrap_or_default();
-        let decoded = match loaded.unreadable {
+        let decoded = match loaded.undecodable {
             Some(why) => Err(why),
             None => codec::decode_events(&instance, &loaded.events).map_err(|it| it.to_string()),
         };

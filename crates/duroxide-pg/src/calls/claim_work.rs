@@ -8,7 +8,7 @@ use duroxide_core::provider::{SessionFetchConfig, TagFilter, WorkClaim};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::claim_turns::Claimed;
+use super::claim_turns::{Claimed, read_or_log};
 use crate::connection::call::Call;
 use crate::error::Result;
 use crate::text::{self, Payload};
@@ -122,8 +122,14 @@ pub(crate) fn read(rows: &[Row]) -> Result<Claimed<RawWork>> {
                 attempts: u32::try_from(row.try_get::<_, i32>(4)?).unwrap_or(u32::MAX),
                 incarnation: row.try_get(5)?,
             }),
-            1 => claimed.lanes.push(row.try_get(3)?),
-            3 => claimed.first.push((row.try_get(3)?, row.try_get(1)?)),
+            1 => claimed
+                .lanes
+                .extend(read_or_log(row.try_get::<_, String>(3))),
+            3 => {
+                if let Some(lane) = read_or_log(row.try_get(3)) {
+                    claimed.first.push((lane, row.try_get(1)?));
+                }
+            }
             _ => {
                 claimed.now = row.try_get(1)?;
                 claimed.due_ms = row.try_get(5)?;

@@ -9,6 +9,8 @@ use crate::options::PostgresOptions;
 
 /// The most connections that a server can be built for, the listener's among them.
 const CONNECTIONS_MAX: usize = 262_143;
+/// The shortest limit of a statement: it waits for a row, and then does something.
+const STATEMENT_MIN: Duration = LOCK_PATIENCE.saturating_mul(2);
 /// What PostgreSQL keeps of a name.
 const NAME_BYTES_MAX: usize = 63;
 /// The longest time that PostgreSQL takes for a limit, in milliseconds.
@@ -20,6 +22,7 @@ const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 pub(crate) fn check(options: &PostgresOptions) -> Result<()> {
     let problem = pool_size(options.pool_size)
         .or_else(|| application_name(&options.application_name))
+        .or_else(|| listener(options))
         .or_else(|| options.statement_timeout.and_then(statement_timeout))
         .or_else(|| within("response_timeout", options.response_timeout, DAY))
         .or_else(|| within("poll_interval", options.poll_interval, DAY))
@@ -60,15 +63,22 @@ fn application_name(name: &str) -> Option<String> {
     })
 }
 
+fn listener(options: &PostgresOptions) -> Option<String> {
+    let contradict = options.listener_url.is_some() && !options.listen;
+    contradict.then(|| {
+        "listener_url says where to listen, and listen is false: leave one of them out".to_owned()
+    })
+}
+
 fn statement_timeout(limit: Duration) -> Option<String> {
-    if limit < LOCK_PATIENCE {
+    if limit < STATEMENT_MIN {
         let why = if limit.as_millis() == 0 {
             "PostgreSQL would read it as no limit; `None` says that"
         } else {
-            "a statement may wait that long for a row that another transaction holds"
+            "a statement may wait half of that for a row that another transaction holds, and has to say so itself"
         };
         return Some(format!(
-            "statement_timeout is {limit:?}, at least {LOCK_PATIENCE:?} are needed: {why}"
+            "statement_timeout is {limit:?}, at least {STATEMENT_MIN:?} are needed: {why}"
         ));
     }
     (limit.as_millis() > SETTING_MAX_MS).then(|| {
@@ -124,8 +134,15 @@ mod tests {
                 "no limit",
             ),
             (
-                refusal(|it| it.statement_timeout = Some(ms(999))),
-                "at least 1s",
+                refusal(|it| it.statement_timeout = Some(ms(1_999))),
+                "at least 2s",
+            ),
+            (
+                refusal(|it| {
+                    it.listen = false;
+                    it.listener_url = Some("postgres://app@db/orders".to_owned());
+                }),
+                "listen is false",
             ),
             (
                 refusal(|it| it.statement_timeout = Some(Duration::MAX)),
@@ -155,7 +172,7 @@ mod tests {
         let options = PostgresOptions {
             pool_size: POOL_MIN,
             application_name: "x".repeat(NAME_BYTES_MAX),
-            statement_timeout: Some(LOCK_PATIENCE),
+            statement_timeout: Some(STATEMENT_MIN),
             response_timeout: Duration::from_millis(1),
             poll_interval: DAY,
             unknown_instance_grace: Duration::ZERO,

@@ -51,10 +51,11 @@ const MIGRATIONS: &[Migration] = migrations! {
     22 "0022_lives";
     23 "0023_unreadable";
     24 "0024_checks";
+    25 "0025_held";
 };
 
 /// Functions that others call, with the path of the caller: one path for each call from outside is enough.
-const INNER: &str = "'server_ms', 'store_ms', 'enqueued_ms', 'now_ms', 'due_ms', 'terminates', 'carries', 'settle_inboxes', 'merge_keys', 'refuse_early'";
+const INNER: &str = "'server_ms', 'store_ms', 'enqueued_ms', 'now_ms', 'due_ms', 'terminates', 'carries', 'settle_inboxes', 'merge_keys', 'refuse_early', 'arrivals_wait'";
 
 /// The version of this build.
 fn newest() -> i32 {

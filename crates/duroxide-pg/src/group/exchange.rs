@@ -12,14 +12,14 @@ use tokio::time::Instant;
 use tokio_postgres::error::SqlState;
 
 use super::answers::Rows;
-use super::batch::{Batch, Part, TurnRider, WorkRider};
+use super::batch::{Batch, Part};
 use super::exchange_result::ExchangeResult;
 use super::held::held_now;
+use super::not_done::{WayOn, again, fail, undo_early, untried};
 use super::settle::settle;
 use super::single_call;
 use super::unreadable;
-use super::write::{Op, Write};
-use crate::calls::claim_turns::Claimed;
+use super::write::Op;
 use crate::calls::commit_turn::Commit;
 use crate::codec::shown_number;
 use crate::connection::db::{Db, forget_statements};
@@ -70,30 +70,30 @@ async fn exchange(db: Arc<Db>, watches: Arc<Watches>, batch: Batch) -> ExchangeR
 }
 
 /// Another transaction holds a row that a part of the batch needs. Writes that went by themselves because of it have
-/// waited long enough; others are sent again without them.
+/// waited long enough; others are sent again without them, once.
 async fn row_held(
     db: &Arc<Db>,
     watches: &Arc<Watches>,
     batch: Batch,
     error: &PgError,
 ) -> ExchangeResult {
-    let held = if batch.held.is_empty() {
+    let mut held = if batch.held.is_empty() {
         held_now(db, batch.ops().flat_map(Op::instances).collect()).await
     } else {
         batch.held.clone()
     };
-    let is_alone = !batch.held.is_empty() || batch.size() <= 1;
-    let mut done = if batch.is_strict() {
-        undo_early(batch, &[])
-    } else if is_alone {
-        fail(batch, error)
-    } else if held.is_empty() {
-        one_by_one(db, watches, batch).await
-    } else {
-        again(batch)
+    if let ([write], true) = (batch.writes.as_slice(), held.is_empty()) {
+        // A row of another table, or a whole table.
+        held.extend(write.op.instances().into_iter().map(str::to_owned));
+    }
+    let done = match WayOn::of(&batch, &held) {
+        WayOn::Undone => undo_early(batch, &[]),
+        WayOn::Answered => fail(batch, error),
+        // It learns by itself what is held, in any table.
+        WayOn::OneByOne => return one_by_one(db, watches, batch).await,
+        WayOn::Again => again(batch),
     };
-    done.held = held;
-    done
+    ExchangeResult { held, ..done }
 }
 
 /// As [`attempt`]. What the claims of the batch could not read is put to rest, and the exchange tried again without it.
@@ -264,33 +264,8 @@ async fn one_by_one(db: &Arc<Db>, watches: &Arc<Watches>, batch: Batch) -> Excha
         done.leased.extend(one.leased);
     }
     untried(&mut done, batch.turns, batch.work);
+    done.held = held.into_keys().collect();
     done
-}
-
-/// All of it is sent again.
-fn again(batch: Batch) -> ExchangeResult {
-    let mut done = ExchangeResult {
-        again: batch.writes,
-        ..ExchangeResult::default()
-    };
-    untried(&mut done, batch.turns, batch.work);
-    done
-}
-
-fn untried(done: &mut ExchangeResult, turns: Vec<TurnRider>, work: Vec<WorkRider>) {
-    let turns = turns.into_iter().map(|rider| (rider.id, Ok(nothing_yet())));
-    done.turns.extend(turns);
-    let work = work.into_iter().map(|rider| (rider.id, Ok(nothing_yet())));
-    done.work.extend(work);
-}
-
-/// The claim was not tried; it is at once.
-fn nothing_yet<T>() -> Claimed<T> {
-    Claimed {
-        due_ms: Some(0),
-        was_tried: false,
-        ..Claimed::new()
-    }
 }
 
 fn or(one: Queues, other: Queues) -> Queues {
@@ -298,59 +273,4 @@ fn or(one: Queues, other: Queues) -> Queues {
         turns: one.turns || other.turns,
         work: one.work || other.work,
     }
-}
-
-/// Nothing was stored. What the turns of `others` were decided on is written as anything else; these turns have lost
-/// the lease that they never had. If the server names none of this batch, all of them have: what is sent again must not
-/// be refused for ever.
-fn undo_early(batch: Batch, others: &[String]) -> ExchangeResult {
-    let is_named = |write: &Write| match &write.op {
-        Op::Early(turn, _) | Op::Lease(turn) => others.contains(&turn.instance),
-        _ => false,
-    };
-    let names_some = batch.writes.iter().any(is_named);
-    let mut done = ExchangeResult {
-        early: Some(false),
-        ..ExchangeResult::default()
-    };
-    for Write { op, reply } in batch.writes {
-        match op {
-            Op::Early(turn, _) | Op::Lease(turn)
-                if !names_some || others.contains(&turn.instance) =>
-            {
-                done.leased.push((turn.token, false));
-                done.again.extend(turn.causes);
-                // A failed send: the caller dropped the call.
-                let _ = reply.send(Err(PgError::Contract(Refusal::InvalidToken)));
-            }
-            op => done.again.push(Write { op, reply }),
-        }
-    }
-    untried(&mut done, batch.turns, batch.work);
-    done
-}
-
-fn fail(batch: Batch, error: &PgError) -> ExchangeResult {
-    let mut done = ExchangeResult::default();
-    if matches!(error, PgError::Uncertain { .. }) {
-        // The answer was lost, and perhaps not the transaction: claims look for what it wrote.
-        done.brought = batch.brings();
-    }
-    for write in batch.writes {
-        if let Op::Early(turn, _) | Op::Lease(turn) = write.op {
-            done.leased.push((turn.token, false));
-            for cause in turn.causes {
-                let _ = cause.reply.send(Err(error.again()));
-            }
-        }
-        // A failed send: the caller dropped the call.
-        let _ = write.reply.send(Err(error.again()));
-    }
-    for rider in batch.turns {
-        done.turns.push((rider.id, Err(error.again())));
-    }
-    for rider in batch.work {
-        done.work.push((rider.id, Err(error.again())));
-    }
-    done
 }

@@ -6,26 +6,15 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tokio_postgres::types::{ToSql, Type};
 
 use super::write::Op;
+use crate::connection::call::Call;
 use crate::connection::db::Db;
 
 /// How long an instance that was held is taken to be held still, unless a write to it goes through.
 const REMEMBERED: Duration = Duration::from_secs(60);
-/// How long after one try the next one begins: in between no exchange waits for what is held.
+/// How long after a try that had to wait the next one begins: in between no exchange waits for what is held.
 const PAUSE: Duration = Duration::from_secs(1);
-
-/// Which of these instances have a row that another transaction holds at this moment.
-const HELD_NOW: &str = "WITH free AS MATERIALIZED (
-        SELECT b.instance_id FROM {s}.inboxes AS b WHERE b.instance_id = ANY ($1) FOR UPDATE SKIP LOCKED),
-    whole AS MATERIALIZED (
-        SELECT i.instance_id FROM {s}.instances AS i WHERE i.instance_id = ANY ($1) FOR UPDATE SKIP LOCKED)
-    SELECT b.instance_id FROM {s}.inboxes AS b
-    WHERE b.instance_id = ANY ($1) AND b.instance_id NOT IN (SELECT f.instance_id FROM free AS f)
-    UNION
-    SELECT i.instance_id FROM {s}.instances AS i
-    WHERE i.instance_id = ANY ($1) AND i.instance_id NOT IN (SELECT w.instance_id FROM whole AS w)";
 
 /// What is known to be held.
 pub(super) struct Held {
@@ -71,37 +60,46 @@ impl Held {
         self.is_trying = true;
     }
 
+    /// What was held long ago is taken to be free again.
+    pub(super) fn forget_over(&mut self, now: Instant) {
+        self.until.retain(|_, until| *until > now);
+    }
+
     /// An exchange has ended: with writes to the held instances `tried`, if there are any, and it had to wait for
-    /// `held`.
+    /// `held`. Once a try went through, the next one begins at once: what one transaction held, it let go together.
     pub(super) fn ended(&mut self, tried: &[String], held: &[String], now: Instant) {
         if !tried.is_empty() {
             self.is_trying = false;
-            self.next_at = now + PAUSE;
+            self.next_at = if held.is_empty() { now } else { now + PAUSE };
             for instance in tried {
                 self.until.remove(instance);
             }
         }
-        if !held.is_empty() {
-            self.until.retain(|_, until| *until > now);
-            let until = now + REMEMBERED;
-            let held = held.iter().map(|instance| (instance.clone(), until));
-            self.until.extend(held);
-        }
+        self.forget_over(now);
+        let until = now + REMEMBERED;
+        let held = held.iter().map(|instance| (instance.clone(), until));
+        self.until.extend(held);
     }
 }
 
-/// Those of these instances that another transaction holds. An exchange of this process may be that transaction: then
-/// the next write to the instance goes through, and it is forgotten.
+/// Those of these instances that another transaction holds (`0025_held.sql`). An exchange of this process may be that
+/// transaction: then the next write to the instance goes through, and it is forgotten.
 pub(super) async fn held_now(db: &Db, mut needed: Vec<&str>) -> Vec<String> {
     needed.sort_unstable();
     needed.dedup();
+    if needed.is_empty() {
+        return Vec::new();
+    }
     let Ok(client) = db.exchanger().await else {
         return Vec::new();
     };
-    let sql = db.sql(HELD_NOW);
-    let asked: [(&(dyn ToSql + Sync), Type); 1] = [(&needed, Type::TEXT_ARRAY)];
-    match db.in_time(client.query_typed(&sql, &asked)).await {
-        Some(Ok(rows)) => rows.iter().filter_map(|row| row.try_get(0).ok()).collect(),
+    let call = [Call::new("held_now").texts(needed)];
+    match db.in_time(db.calls(&client, &call)).await {
+        Some(Ok(answers)) => {
+            let rows = answers.iter().flatten();
+            rows.filter_map(|row| row.try_get(0).ok()).collect()
+        }
+        // It, too, waited: for a whole table.
         Some(Err(_)) => Vec::new(),
         None => {
             drop(deadpool_postgres::Object::take(client));
@@ -136,5 +134,33 @@ mod tests {
         held.begin();
         held.ended(&a, &[], now + PAUSE);
         assert!(held.among(&renewal).is_empty(), "it went through");
+    }
+
+    #[test]
+    fn what_one_transaction_held_and_let_go_is_written_without_a_pause() {
+        let now = Instant::now();
+        let all = ["a", "b", "c"].map(str::to_owned);
+        let mut held = Held::new(now);
+        held.ended(&[], &all, now);
+        held.begin();
+        held.ended(&all[..1], &[], now);
+        assert!(held.may_try(now), "the next one is tried at once");
+        held.begin();
+        held.ended(&all[1..2], &all[1..2], now);
+        assert!(!held.may_try(now), "this one is held still");
+    }
+
+    #[test]
+    fn nothing_is_taken_to_be_held_for_longer_than_a_minute() {
+        let now = Instant::now();
+        let mut held = Held::new(now);
+        held.ended(&[], &["a".to_owned()], now);
+        held.forget_over(now + REMEMBERED / 2);
+        assert!(held.may_try(now));
+        held.forget_over(now + REMEMBERED);
+        assert!(!held.may_try(now + REMEMBERED) && held.next_at().is_none());
+        held.ended(&[], &["a".to_owned()], now);
+        held.ended(&[], &[], now + REMEMBERED);
+        assert!(!held.may_try(now + REMEMBERED));
     }
 }

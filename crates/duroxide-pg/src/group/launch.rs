@@ -63,6 +63,10 @@ impl Group {
     /// Answers claims whose time is over, stores the leases of slow turns, and tries claims again when a poll is due.
     pub(super) fn tick(&mut self) {
         let now = Instant::now();
+        if !self.turns.claims.is_empty() || !self.work.claims.is_empty() {
+            // Some wait for longer than a claim is remembered.
+            self.notifier.claims(now);
+        }
         self.writes.extend(self.early.overdue(now));
         self.turns.claims.expire(now);
         self.work.claims.expire(now);
@@ -75,6 +79,7 @@ impl Group {
     fn launch(&mut self) -> bool {
         self.writes.extend(self.early.withdraw());
         let now = Instant::now();
+        self.held.forget_over(now);
         if self.held.may_try(now) {
             let batch = Batch::fill_held(&mut self.writes, &self.held);
             if !batch.is_empty() {

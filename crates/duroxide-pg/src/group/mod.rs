@@ -9,12 +9,12 @@
 //!
 //! An exchange, step by step: `launch.rs` begins it, when `gather.rs` and `exchanges.rs` say so; `batch/` says what it
 //! carries, `lending.rs` which activities it leases at once, `marks.rs` where its claims begin; `exchange.rs` sends the
-//! calls (`single_call.rs`, if one is enough), `answers.rs` reads the rows, `settle.rs` answers the callers, and
-//! `finish.rs` takes over what the group has to know (`exchange_result.rs`). `side.rs` has what the group keeps for
-//! each of the two queues: `claims.rs` the claims that wait, `lanes.rs` what they may claim from, and the marks.
-//! `polls.rs` tries claims when no notification came, `give_back.rs` takes back what came for callers that are gone,
-//! `outbox.rs` moves what applications left, `held.rs` keeps apart what waits for rows
-//! that others hold, and `unreadable.rs` puts to rest what the server cannot read.
+//! calls (`single_call.rs`, if one is enough; `not_done.rs`, if nothing came of it), `answers.rs` reads the rows,
+//! `settle.rs` answers the callers, and `finish.rs` takes over what the group has to know (`exchange_result.rs`).
+//! `side.rs` has what the group keeps for each of the two queues: `claims.rs` the claims that wait, `lanes.rs` what they
+//! may claim from, and the marks. `polls.rs` tries claims when no notification came, `give_back.rs` takes back what came
+//! for callers that are gone, `outbox.rs` moves what applications left, `held.rs` keeps apart what waits for rows that
+//! others hold, and `unreadable.rs` puts to rest what the server cannot read.
 
 mod answers;
 mod batch;
@@ -32,6 +32,7 @@ mod launch;
 mod lending;
 mod loan;
 mod marks;
+mod not_done;
 mod opening;
 mod outbox;
 mod polls;
@@ -159,15 +160,19 @@ impl Group {
 
     fn take(&mut self, request: Request) {
         match request {
-            Request::Write(Write { op, reply }) => self.take_write(op, reply),
+            Request::Write(Write { op, reply, .. }) => self.take_write(op, reply),
             Request::Turns(claim) => {
+                self.notifier.claims(Instant::now());
                 if claim.ask.takes_early {
                     self.opening.claimed(&self.db, Instant::now());
                     self.early.claimed(Instant::now());
                 }
                 self.turns.claims.wait(claim);
             }
-            Request::Work(claim) => self.work.claims.wait(claim),
+            Request::Work(claim) => {
+                self.notifier.claims(Instant::now());
+                self.work.claims.wait(claim);
+            }
             Request::Look(news) => self.look(news),
             Request::GiveBackTurn(turn) => self.give_back(turn),
             Request::GiveBackWork(work) => self.giving_back.work(&work),
@@ -189,17 +194,17 @@ impl Group {
             }
             Op::RenewTurn { token, .. } => {
                 self.writes.extend(self.early.lease(token));
-                if let Some(write) = self.early.park(token, Write { op, reply }) {
+                if let Some(write) = self.early.park(token, Write::new(op, reply)) {
                     self.writes.push_front(write);
                 }
             }
             // Leases first: what waits behind them is worth nothing without them.
-            op if op.is_renewal() => self.writes.push_front(Write { op, reply }),
+            op if op.is_renewal() => self.writes.push_front(Write::new(op, reply)),
             op => {
                 if let Op::Ack(ack) = &op {
                     self.gathering.complete(ack.token);
                 }
-                let write = Write { op, reply };
+                let write = Write::new(op, reply);
                 let waits = !self.turns.claims.is_empty();
                 let left = self.early.take(write, &self.writes, waits, Instant::now());
                 self.writes.extend(left);

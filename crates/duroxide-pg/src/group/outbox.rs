@@ -15,6 +15,8 @@ use crate::error::{PgError, Result};
 const MOVED_MAX: i32 = 256;
 /// How long a node waits for another one that moves them, or for a server that does not answer.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
+/// How long it waits if the table itself cannot be read: nothing of it can be put to rest then.
+const RETRY_UNREADABLE: Duration = Duration::from_secs(5);
 
 /// The move from the outbox to the queue, if one is under way.
 #[derive(Default)]
@@ -62,8 +64,12 @@ async fn receive(db: Arc<Db>) -> bool {
             Ok(MOVED_MAX) => moved_any = true,
             Ok(moved) if moved >= 0 => return moved_any || moved > 0,
             Ok(_) => tokio::time::sleep(RETRY_AFTER).await,
-            Err(PgError::Unreadable { .. })
-                if unreadable::set_aside_arrivals(&db, MOVED_MAX).await => {}
+            Err(PgError::Unreadable { .. }) if unreadable::rest_arrivals(&db, MOVED_MAX).await => {}
+            Err(error @ PgError::Unreadable { .. }) => {
+                tracing::error!(target: "duroxide::providers::postgres", code = error.code(), %error, "messages of applications cannot be moved to the queue until their table is repaired");
+                tokio::time::sleep(RETRY_UNREADABLE).await;
+                return moved_any;
+            }
             Err(error) => {
                 tracing::debug!(target: "duroxide::providers::postgres", %error, "messages of applications could not be moved to the queue yet");
                 tokio::time::sleep(RETRY_AFTER).await;

@@ -61,7 +61,7 @@ fn answer_causes(watches: &Watches, op: &mut Op) {
     let (Op::Early(turn, _) | Op::Lease(turn)) = op else {
         return;
     };
-    for Write { op, reply } in turn.causes.drain(..) {
+    for Write { op, reply, .. } in turn.causes.drain(..) {
         if let Op::Message(message) = &op {
             let instance = text::shown(message.instance.clone());
             watches.announce(&instance, InstanceChange::Started);

@@ -1,6 +1,6 @@
 //! What the server cannot read (`0023_unreadable.sql`). In: a batch whose claims met a damaged row, or arrivals that
-//! cannot be moved. Out: the instance or activity is leased to nobody for a while, or the arrival dead-lettered, and
-//! the others go on. Never changes what cannot be read.
+//! cannot be moved. Out: the instance or activity is leased to nobody for a while, the arrival is left alone as long,
+//! and the others go on. Never changes what cannot be read: it may be curable.
 
 use std::time::Duration;
 
@@ -8,16 +8,27 @@ use super::batch::Batch;
 use crate::connection::call::Call;
 use crate::connection::db::Db;
 use crate::error::{PgError, Result};
+use crate::rests::{NOTED_BY, REST};
 use crate::text;
 use crate::time::duration_ms;
 
-/// How long claims leave alone what could not be read, before one looks whether it was repaired.
-const REST: Duration = Duration::from_secs(60);
-/// Who noted it: no node in particular, what cannot be read is the same for all.
-const NOTED_BY: &str = "postgres";
+/// How long it waits before it looks again where nothing was found: the server tells an error before it lets go of the
+/// rows of the transaction, and what is locked is not looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Puts to rest what the claims of this batch could not read. Returns whether there was anything.
 pub(super) async fn rest(db: &Db, batch: &Batch) -> bool {
+    if batch.turns.is_empty() && batch.work.is_empty() {
+        return false;
+    }
+    if rest_claimable(db, batch).await {
+        return true;
+    }
+    tokio::time::sleep(LOOK_AGAIN).await;
+    rest_claimable(db, batch).await
+}
+
+async fn rest_claimable(db: &Db, batch: &Batch) -> bool {
     let turns = batch.turns.iter().map(|rider| rider.ask.max).max();
     let work = batch.work.iter().map(|rider| rider.ask.max).max();
     let mut rested = false;
@@ -28,27 +39,32 @@ pub(super) async fn rest(db: &Db, batch: &Batch) -> bool {
         let Some(max) = max else {
             continue;
         };
-        let call = Call::new(function)
-            .int(db.expected.now())
-            .small(i32::try_from(max).unwrap_or(i32::MAX))
-            .int(duration_ms(REST))
-            .text(NOTED_BY);
-        rested |= done(
-            db,
-            call,
-            "an instance cannot be read; it rests and is looked at again",
-        )
-        .await;
+        let call = call(db, function, i32::try_from(max).unwrap_or(i32::MAX));
+        let what = "an instance cannot be read; it rests and is looked at again";
+        rested |= done(db, call, what).await;
     }
     rested
 }
 
-/// Dead-letters arrivals that cannot be read. Returns whether there were any.
-pub(super) async fn set_aside_arrivals(db: &Db, max: i32) -> bool {
-    let call = Call::new("set_aside_unreadable_arrivals")
+/// Puts arrivals to rest that cannot be moved. Returns whether there were any.
+pub(super) async fn rest_arrivals(db: &Db, max: i32) -> bool {
+    for pause in [Duration::ZERO, LOOK_AGAIN] {
+        tokio::time::sleep(pause).await;
+        let call = call(db, "rest_unreadable_arrivals", max);
+        let what = "messages of an application cannot be moved to their queue; they rest and are looked at again";
+        if done(db, call, what).await {
+            return true;
+        }
+    }
+    false
+}
+
+fn call(db: &Db, function: &'static str, max: i32) -> Call<'static> {
+    Call::new(function)
         .int(db.expected.now())
-        .small(max);
-    done(db, call, "a message cannot be read and was dead-lettered").await
+        .small(max)
+        .int(duration_ms(REST))
+        .text(NOTED_BY)
 }
 
 async fn done(db: &Db, call: Call<'_>, what: &str) -> bool {

@@ -71,6 +71,18 @@ pub(crate) type Reply = oneshot::Sender<Result<()>>;
 pub(crate) struct Write {
     pub(crate) op: Op,
     pub(crate) reply: Reply,
+    /// Whether an exchange that carried it had to wait for a row of somebody else: the next one that has to answers it.
+    pub(super) was_held_up: bool,
+}
+
+impl Write {
+    pub(crate) fn new(op: Op, reply: Reply) -> Self {
+        Self {
+            op,
+            reply,
+            was_held_up: false,
+        }
+    }
 }
 
 /// A turn that was handed out, and what it decides on.

@@ -25,15 +25,33 @@ pub(crate) fn whole(sql: &str) -> String {
     sql.replace("{updated}", UPDATED)
 }
 
-/// A statement that reads instances and executions page by page, and leaves out those that cannot be read
-/// (`0023_unreadable.sql`).
+/// How many events each execution of a page `p` has, and how many there are at all.
+pub(crate) const EVENTS: &str = "(SELECT count(*) FROM {s}.history AS h WHERE h.instance_id = p.id AND h.execution_id = p.execution)";
+pub(crate) const ALL_EVENTS: &str = "(SELECT count(*) FROM {s}.history)";
+
+/// A statement that reads instances and executions page by page, leaves out those that cannot be read, and counts as
+/// many events as can be (`0023_unreadable.sql`).
 fn of_readable(sql: &str) -> String {
+    let sql = sql.replace(EVENTS, "{s}.events_of(p.id, p.execution)").replace(
+        ALL_EVENTS,
+        "(SELECT coalesce(sum({s}.events_of(v.instance_id, v.execution_id)), 0)::bigint FROM {s}.executions AS v)",
+    );
     let sql = sql.replace("{s}.instances AS", "{s}.readable_instances() AS");
     sql.replace("{s}.executions AS", "{s}.readable_executions() AS")
 }
 
 impl Store {
+    /// What must be read whole, or not at all: who acts on it must not take what cannot be read for what is not there.
     pub(crate) async fn ask(
+        &self,
+        sql: &str,
+        params: &[(&(dyn ToSql + Sync), Type)],
+    ) -> Result<Vec<Row>> {
+        self.db.rows_once(&whole(sql), params).await
+    }
+
+    /// A listing. It is answered without the rows that cannot be read, and the log says so.
+    pub(crate) async fn list(
         &self,
         sql: &str,
         params: &[(&(dyn ToSql + Sync), Type)],
@@ -41,14 +59,14 @@ impl Store {
         let sql = whole(sql);
         match self.db.rows_once(&sql, params).await {
             Err(error @ PgError::Unreadable { .. }) => {
-                self.ask_of_readable(&sql, params, &error).await
+                self.list_readable(&sql, params, &error).await
             }
             rows => rows,
         }
     }
 
-    /// The first rows of an order.
-    pub(crate) async fn ask_first(
+    /// The first rows of an order, as a listing.
+    pub(crate) async fn list_first(
         &self,
         sql: &str,
         params: &[(&(dyn ToSql + Sync), Type)],
@@ -56,33 +74,57 @@ impl Store {
         let sql = whole(sql);
         match self.db.first_rows(&sql, params).await {
             Err(error @ PgError::Unreadable { .. }) => {
-                self.ask_of_readable(&sql, params, &error).await
+                self.list_readable(&sql, params, &error).await
+            }
+            rows => rows,
+        }
+    }
+
+    /// One instance: its texts may say that they cannot be read, but what cannot be found then is not missing.
+    pub(crate) async fn ask_one(
+        &self,
+        sql: &str,
+        params: &[(&(dyn ToSql + Sync), Type)],
+    ) -> Result<Vec<Row>> {
+        let sql = whole(sql);
+        match self.db.rows_once(&sql, params).await {
+            Err(error @ PgError::Unreadable { .. }) => {
+                let rows = self.list_readable(&sql, params, &error).await?;
+                if rows.is_empty() {
+                    return Err(error);
+                }
+                Ok(rows)
             }
             rows => rows,
         }
     }
 
     /// One row that cannot be read must not cost a listing the others.
-    async fn ask_of_readable(
+    async fn list_readable(
         &self,
         sql: &str,
         params: &[(&(dyn ToSql + Sync), Type)],
         error: &PgError,
     ) -> Result<Vec<Row>> {
-        tracing::error!(target: "duroxide::providers::postgres", code = error.code(), %error, "a listing met rows that cannot be read; it says so in their place or leaves them out");
+        tracing::error!(target: "duroxide::providers::postgres", code = error.code(), %error, "rows cannot be read; an answer says so in their place or leaves them out");
         self.db.rows_once(&of_readable(sql), params).await
     }
 
+    /// A listing of ids.
     pub(crate) async fn ids(
         &self,
         sql: &str,
         params: &[(&(dyn ToSql + Sync), Type)],
     ) -> Result<Vec<String>> {
-        let rows = self.ask(sql, params).await?;
-        rows.iter()
-            .map(|row| Ok(text::shown(row.try_get(0)?)))
-            .collect()
+        shown_ids(&self.list(sql, params).await?)
     }
+}
+
+/// The ids in the first column.
+pub(crate) fn shown_ids(rows: &[Row]) -> Result<Vec<String>> {
+    rows.iter()
+        .map(|row| Ok(text::shown(row.try_get(0)?)))
+        .collect()
 }
 
 pub(crate) fn only(rows: &[Row]) -> Result<&Row> {
@@ -90,3 +132,36 @@ pub(crate) fn only(rows: &[Row]) -> Result<&Row> {
         why: "an answer has no row".to_owned(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::{delete, inspect, list};
+
+    /// Whether a listing reads what is readable where the whole cannot be read.
+    pub(crate) fn has_another_way(sql: &str) -> bool {
+        let sql = whole(sql);
+        let readable = of_readable(&sql);
+        readable != sql
+            && !["instances", "executions", "history"]
+                .iter()
+                .any(|table| readable.contains(&format!("FROM {{s}}.{table}")))
+    }
+
+    #[test]
+    fn every_listing_has_another_way_where_rows_cannot_be_read() {
+        for sql in [
+            list::ALL,
+            list::WITH_STATUS,
+            inspect::RUNNING,
+            inspect::METRICS,
+            delete::FINISHED_ROOTS,
+            delete::TO_PRUNE,
+        ] {
+            assert!(has_another_way(sql), "{sql}");
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) use tests::has_another_way;

@@ -47,7 +47,7 @@ impl Store {
             "SELECT b.execution_id, b.attempts, b.name, b.report, b.node, b.noted_at FROM {{s}}.blocked AS b
              JOIN {{current}} ON i.instance_id = b.instance_id WHERE b.instance_id = $1 AND EXISTS ({BLOCKED})"
         );
-        let rows = self.ask(&sql, &[(&id, Type::TEXT)]).await?;
+        let rows = self.ask_one(&sql, &[(&id, Type::TEXT)]).await?;
         let Some(row) = rows.first() else {
             return Ok(None);
         };

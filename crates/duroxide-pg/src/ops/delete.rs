@@ -21,6 +21,18 @@ const BULK_LIMIT: u32 = 1000;
 /// How many events one transaction of a pruning deletes at most.
 const STEP_ROWS: i64 = 1_000;
 
+/// Roots that have ended, and instances that have something to prune, oldest first. What can be deleted is decided
+/// again, tree by tree, where it is deleted.
+pub(crate) const FINISHED_ROOTS: &str = "SELECT i.instance_id FROM {current}
+     WHERE e.status IN ('Completed', 'Failed') AND ($1 IS NULL OR e.completed_at < $1)
+       AND (i.parent_instance_id IS NULL OR NOT EXISTS (
+           SELECT 1 FROM {s}.instances AS p WHERE p.instance_id = i.parent_instance_id
+           AND (i.parent_incarnation IS NULL OR i.parent_incarnation = p.incarnation)))
+     ORDER BY i.number";
+pub(crate) const TO_PRUNE: &str = "SELECT i.instance_id FROM {current}
+     WHERE ($1::text[] IS NULL OR i.instance_id = ANY ($1)) AND ($2 IS NULL OR e.completed_at < $2)
+     ORDER BY i.number LIMIT $3";
+
 impl Store {
     pub(crate) async fn delete_together(
         &self,
@@ -74,27 +86,9 @@ impl Store {
         let limit = usize::try_from(filter.limit.unwrap_or(BULK_LIMIT)).unwrap_or(0);
         let before = filter.completed_before.map(stored_ms);
         let roots = match &filter.instance_ids {
-            Some(ids) => {
-                let stored: Vec<String> = ids.iter().map(|id| text::owned(id)).collect();
-                self.ids(
-                    "SELECT d.id FROM unnest($1::text[]) WITH ORDINALITY AS d (id, n)
-                     WHERE {s}.is_finished_root(d.id, $2) ORDER BY d.n",
-                    &[(&stored, Type::TEXT_ARRAY), (&before, Type::INT8)],
-                )
-                .await?
-            }
-            None => {
-                self.ids(
-                    "SELECT i.instance_id FROM {current}
-                     WHERE e.status IN ('Completed', 'Failed') AND ($1 IS NULL OR e.completed_at < $1)
-                       AND (i.parent_instance_id IS NULL OR NOT EXISTS (
-                           SELECT 1 FROM {s}.instances AS p WHERE p.instance_id = i.parent_instance_id
-                           AND (i.parent_incarnation IS NULL OR i.parent_incarnation = p.incarnation)))
-                     ORDER BY i.number",
-                    &[(&before, Type::INT8)],
-                )
-                .await?
-            }
+            // `delete_tree` leaves alone what is no finished root.
+            Some(ids) => ids.clone(),
+            None => self.ids(FINISHED_ROOTS, &[(&before, Type::INT8)]).await?,
         };
         let mut total = DeleteInstanceResult::default();
         let mut deleted = 0;
@@ -104,7 +98,9 @@ impl Store {
             }
             let stored = text::owned(&root);
             let call = Call::new("delete_tree").text(&stored).opt_int(before);
-            let rows = self.db.transact_later(&[call]).await?;
+            let Some(rows) = readable(&root, self.db.transact_later(&[call]).await)? else {
+                continue;
+            };
             if let Some(row) = rows.first().and_then(|rows| rows.first()) {
                 add(&mut total, &counts(row, 0)?);
                 deleted += 1;
@@ -165,9 +161,7 @@ impl Store {
             .map(|ids| ids.iter().map(|id| text::owned(id)).collect());
         let chosen = self
             .ids(
-                "SELECT i.instance_id FROM {current}
-                 WHERE ($1::text[] IS NULL OR i.instance_id = ANY ($1)) AND ($2 IS NULL OR e.completed_at < $2)
-                 ORDER BY i.number LIMIT $3",
+                TO_PRUNE,
                 &[
                     (&stored, Type::TEXT_ARRAY),
                     (&before, Type::INT8),
@@ -177,14 +171,26 @@ impl Store {
             .await?;
         let mut total = PruneResult::default();
         for id in chosen {
+            let pruned = readable(&id, self.prune_one(&id, options).await)?;
             // One that was deleted meanwhile is skipped.
-            if let Some(one) = self.prune_one(&id, options).await? {
+            if let Some(one) = pruned.flatten() {
                 total.instances_processed += one.instances_processed;
                 total.executions_deleted += one.executions_deleted;
                 total.events_deleted += one.events_deleted;
             }
         }
         Ok(total)
+    }
+}
+
+/// What one step of many did; `None` if its instance cannot be read. The others go on.
+fn readable<T>(instance: &str, step: Result<T>) -> Result<Option<T>> {
+    match step {
+        Err(error @ PgError::Unreadable { .. }) => {
+            tracing::error!(target: "duroxide::providers::postgres", code = error.code(), instance_id = %instance, %error, "an instance that cannot be read is left as it is, the others are deleted or pruned");
+            Ok(None)
+        }
+        done => done.map(Some),
     }
 }
 

@@ -11,11 +11,19 @@ use crate::store::Store;
 use crate::text;
 use crate::time::shown_ms;
 
+/// How many instances run, and totals.
+pub(crate) const RUNNING: &str =
+    "SELECT count(*) FROM {s}.executions AS e WHERE e.status = 'Running'";
+pub(crate) const METRICS: &str = "SELECT count(*), count(*) FILTER (WHERE e.status = 'Running'),
+         count(*) FILTER (WHERE e.status = 'Completed'), count(*) FILTER (WHERE e.status = 'Failed'),
+         (SELECT count(*) FROM {s}.executions AS x), (SELECT count(*) FROM {s}.history)
+     FROM {current}";
+
 impl Store {
     pub(crate) async fn instance_info(&self, instance: &str) -> Result<InstanceInfo> {
         let id = text::owned(instance);
         let rows = self
-            .ask(
+            .ask_one(
                 "SELECT i.orchestration_name, i.orchestration_version, i.current_execution_id, e.status, e.output, i.created_at,
                      {updated}, i.parent_instance_id
                  FROM {current} WHERE i.instance_id = $1",
@@ -90,21 +98,12 @@ impl Store {
 
     /// How many instances run.
     pub(crate) async fn running(&self) -> Result<u64> {
-        let sql = "SELECT count(*) FROM {s}.executions WHERE status = 'Running'";
-        let rows = self.ask(sql, &[]).await?;
+        let rows = self.list(RUNNING, &[]).await?;
         unsigned(only(&rows)?, 0)
     }
 
     pub(crate) async fn metrics(&self) -> Result<SystemMetrics> {
-        let rows = self
-            .ask(
-                "SELECT count(*), count(*) FILTER (WHERE e.status = 'Running'), count(*) FILTER (WHERE e.status = 'Completed'),
-                     count(*) FILTER (WHERE e.status = 'Failed'), (SELECT count(*) FROM {s}.executions),
-                     (SELECT count(*) FROM {s}.history)
-                 FROM {current}",
-                &[],
-            )
-            .await?;
+        let rows = self.list(METRICS, &[]).await?;
         let row = only(&rows)?;
         Ok(SystemMetrics {
             total_instances: unsigned(row, 0)?,

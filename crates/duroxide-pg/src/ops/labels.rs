@@ -77,7 +77,7 @@ impl Store {
              WHERE l.key = {label} AND {code} AND {} GROUP BY 1 ORDER BY 2 DESC, 1",
             [vec![all.joined()], updated].concat().join(" AND ")
         );
-        let rows = self.ask(&sql, &all.params()).await?;
+        let rows = self.list(&sql, &all.params()).await?;
         let count = |row: &tokio_postgres::Row| -> Result<InstanceCount> {
             Ok(InstanceCount {
                 key: text::shown(row.try_get(0)?),

@@ -4,22 +4,26 @@ use duroxide_core::provider::InstanceTree;
 use tokio_postgres::types::Type;
 
 use crate::error::Result;
+use crate::ops::admin_sql::shown_ids;
 use crate::ops::inspect::not_found;
 use crate::store::Store;
 use crate::text;
 
+/// All instances, newest first, and those whose current execution has a status.
+pub(crate) const ALL: &str = "SELECT i.instance_id FROM {s}.instances AS i ORDER BY i.number DESC";
+pub(crate) const WITH_STATUS: &str =
+    "SELECT i.instance_id FROM {current} WHERE e.status = $1 ORDER BY i.number DESC";
+
 impl Store {
     /// All instances, newest first.
     pub(crate) async fn instance_ids(&self) -> Result<Vec<String>> {
-        let sql = "SELECT instance_id FROM {s}.instances ORDER BY number DESC";
-        self.ids(sql, &[]).await
+        self.ids(ALL, &[]).await
     }
 
     /// Instances whose current execution has this status, newest first.
     pub(crate) async fn ids_with_status(&self, status: &str) -> Result<Vec<String>> {
-        let sql = "SELECT i.instance_id FROM {current} WHERE e.status = $1 ORDER BY i.number DESC";
         let status = text::owned(status);
-        self.ids(sql, &[(&status, Type::TEXT)]).await
+        self.ids(WITH_STATUS, &[(&status, Type::TEXT)]).await
     }
 
     pub(crate) async fn children(&self, instance: &str) -> Result<Vec<String>> {
@@ -29,7 +33,8 @@ impl Store {
             WHERE c.parent_instance_id = $1
               AND (c.parent_incarnation IS NULL OR p.incarnation IS NULL OR c.parent_incarnation = p.incarnation)
             ORDER BY c.number";
-        self.ids(sql, &[(&id, Type::TEXT)]).await
+        // Who lacks a child acts on a family that is not whole.
+        shown_ids(&self.ask(sql, &[(&id, Type::TEXT)]).await?)
     }
 
     /// The parent that started an instance; none once that was deleted, whether or not its id lives again.
@@ -53,7 +58,7 @@ impl Store {
         let sql = "SELECT t FROM {s}.instance_tree($1) AS t";
         Ok(InstanceTree {
             root_id: root.to_owned(),
-            all_ids: self.ids(sql, &[(&id, Type::TEXT)]).await?,
+            all_ids: shown_ids(&self.ask(sql, &[(&id, Type::TEXT)]).await?)?,
         })
     }
 }

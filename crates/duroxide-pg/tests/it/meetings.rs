@@ -265,10 +265,16 @@ async fn a_row_that_a_shell_holds_fails_the_commit_of_its_instance_alone_and_it_
     };
     let round = async {
         let renewals = async {
+            let began = std::time::Instant::now();
             for _ in 0..10 {
                 let renewed = store.renew_orchestration_item_lock(free, LEASE);
                 renewed.await.unwrap();
             }
+            let took = began.elapsed();
+            assert!(
+                took < Duration::from_millis(2_500),
+                "{took:?} for ten renewals"
+            );
             commit(free, "free").await.unwrap();
         };
         let held = async {

@@ -151,7 +151,8 @@ impl Batch {
         filling.batch
     }
 
-    /// Takes the writes that need the same held instance as the first one that needs any.
+    /// Takes the writes that need the same held instances as the first one that needs any, and no others: those may be
+    /// held for longer.
     pub(super) fn fill_held(writes: &mut VecDeque<Write>, held: &Held) -> Self {
         let mut filling = Filling::default();
         let mut needed = writes.iter().map(|write| held.among(&write.op));
@@ -163,8 +164,8 @@ impl Batch {
         let mut stay = VecDeque::with_capacity(writes.len());
         for write in writes.drain(..) {
             let needed = held.among(&write.op);
-            let is_needed = needed.iter().any(|one| first.iter().any(|it| it == one));
-            if is_full || !is_needed {
+            let is_chosen = |one: &&str| first.iter().any(|it| it == one);
+            if is_full || needed.is_empty() || !needed.iter().all(is_chosen) {
                 stay.push_back(write);
             } else if let Some(write) = filling.offer(write) {
                 is_full = true;
@@ -378,18 +379,34 @@ fn tokens(op: &Op) -> Vec<uuid::Uuid> {
 
 #[cfg(test)]
 mod tests {
-    use duroxide_core::provider::WorkItem;
+    use duroxide_core::provider::{ExecutionMetadata, TurnWrites, WorkItem};
     use tokio::sync::oneshot;
     use uuid::Uuid;
 
     use super::*;
-    use crate::codec;
+    use crate::{codec, token};
 
     fn write(op: Op) -> Write {
-        Write {
-            op,
-            reply: oneshot::channel().0,
-        }
+        Write::new(op, oneshot::channel().0)
+    }
+
+    /// The commit of a turn that sends something to another instance.
+    fn commit(instance: &str, sends_to: &str) -> Write {
+        let sent = WorkItem::ExternalRaised {
+            instance: sends_to.to_owned(),
+            name: "go".to_owned(),
+            data: "{}".to_owned(),
+        };
+        let writes = TurnWrites {
+            execution_id: 1,
+            history: Vec::new(),
+            to_workers: Vec::new(),
+            to_orchestrators: vec![sent],
+            metadata: ExecutionMetadata::default(),
+            cancelled: Vec::new(),
+        };
+        let token = token::for_turn(instance, Uuid::new_v4());
+        write(Op::Commit(Box::new(Commit::new(&token, writes).unwrap())))
     }
 
     fn to(instance: &str) -> Write {
@@ -442,6 +459,17 @@ mod tests {
         assert_eq!(instances(&Batch::fill_held(&mut writes, &held)), ["b", "b"]);
         assert_eq!(instances(&Batch::fill_held(&mut writes, &held)), ["a"]);
         assert_eq!(writes.len(), 1);
+    }
+
+    #[test]
+    fn a_write_that_needs_a_second_held_instance_does_not_go_with_those_that_need_one() {
+        let now = Instant::now();
+        let held = holding(&["a", "b"], now);
+        let mut writes = VecDeque::from([to("a"), commit("a", "b"), to("a")]);
+        assert_eq!(instances(&Batch::fill_held(&mut writes, &held)), ["a", "a"]);
+        let both = Batch::fill_held(&mut writes, &held);
+        assert_eq!(both.held, ["b", "a"]);
+        assert!(writes.is_empty());
     }
 
     #[test]

@@ -336,11 +336,16 @@ impl Early {
         let Some(mut turn) = self.end(commit.token) else {
             let token = commit.token;
             let op = Op::Commit(commit);
-            return self.park(token, Write { op, reply }).into_iter().collect();
+            return self
+                .park(token, Write::new(op, reply))
+                .into_iter()
+                .collect();
         };
         let behind = std::mem::take(&mut turn.behind);
         let op = Op::Early(Box::new(turn), commit);
-        std::iter::once(Write { op, reply }).chain(behind).collect()
+        std::iter::once(Write::new(op, reply))
+            .chain(behind)
+            .collect()
     }
 
     /// The group stores the messages and the lease of a turn in flight. Returns what it has to write.
@@ -353,7 +358,9 @@ impl Early {
         // No caller waits for the lease itself.
         let (reply, _) = oneshot::channel();
         let op = Op::Lease(Box::new(turn));
-        std::iter::once(Write { op, reply }).chain(behind).collect()
+        std::iter::once(Write::new(op, reply))
+            .chain(behind)
+            .collect()
     }
 
     /// Stores the leases of turns that have been in flight for long enough. Returns what the group has to write.

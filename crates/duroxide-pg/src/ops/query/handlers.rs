@@ -16,7 +16,7 @@ const PAIRS_MAX: i64 = 100;
 const WALKS_MAX: usize = 16;
 
 /// Versions of a name, one leap each.
-const VERSIONS: &str = "WITH RECURSIVE v AS (
+pub(super) const VERSIONS: &str = "WITH RECURSIVE v AS (
         (SELECT coalesce(i.orchestration_version, 'unknown') AS version FROM {s}.instances AS i
          WHERE i.orchestration_name = $1 ORDER BY 1 LIMIT 1)
         UNION ALL
@@ -27,7 +27,7 @@ const VERSIONS: &str = "WITH RECURSIVE v AS (
     SELECT v.version, true FROM v WHERE v.version IS NOT NULL LIMIT $2";
 
 /// Names, one leap each, and whether an instance of it has the version.
-const NAMES: &str = "WITH RECURSIVE n AS (
+pub(super) const NAMES: &str = "WITH RECURSIVE n AS (
         (SELECT i.orchestration_name AS name FROM {s}.instances AS i ORDER BY 1 LIMIT 1)
         UNION ALL
         SELECT (SELECT i.orchestration_name FROM {s}.instances AS i WHERE i.orchestration_name > n.name ORDER BY 1 LIMIT 1)
@@ -132,7 +132,7 @@ impl Store {
         let limit = PAIRS_MAX + 1;
         let params: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 2] =
             [(&asked, Type::TEXT), (&limit, Type::INT8)];
-        let rows = self.ask(leaps, &params).await?;
+        let rows = self.list(leaps, &params).await?;
         if rows.len() as i64 == limit {
             return Ok(Handlers::Any);
         }
