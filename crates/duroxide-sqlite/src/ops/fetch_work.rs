@@ -13,7 +13,7 @@ use crate::codec;
 use crate::damage::DamagedRows;
 use crate::error::{Result, SqliteError};
 use crate::ops::claim_attempt::ClaimAttempt;
-use crate::ops::note_damage;
+use crate::ops::{free_expired, note_damage};
 use crate::tables::worker_queue::{Bound, Columns, Free, Next};
 use crate::tables::{closing, pauses, sessions, worker_queue};
 use crate::token;
@@ -106,7 +106,7 @@ impl RawWork {
 pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<RawWork>> {
     closing::check(tx)?;
     note_damage::run(tx)?;
-    worker_queue::free_expired(tx)?;
+    let more_expire = free_expired::run(tx)?;
     let (free, sessions_free_at) = choose_readable(tx, ask)?;
     let until = tx.later(ask.lock_timeout);
     let mut found = Vec::with_capacity(free.len());
@@ -138,8 +138,8 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
             .min();
     }
     Ok(ClaimAttempt {
-        // Behind those that were held back there may be others.
-        leaves_more: held_back || found.len() >= ask.max,
+        // Behind those that were held back or freed there may be others.
+        leaves_more: held_back || more_expire || found.len() >= ask.max,
         hand_out: HandOut::AfterCommit,
         found,
         due,
