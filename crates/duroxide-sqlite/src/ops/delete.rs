@@ -58,7 +58,9 @@ pub(crate) fn bulk_roots(tx: &Tx<'_>, filter: &InstanceFilter) -> Result<Vec<Str
     };
     let mut roots = Vec::new();
     for id in ids {
-        if instances::is_finished_root(tx, id, completed_before)? {
+        // One that cannot be read is left alone.
+        let is_one = instances::is_finished_root(tx, id, completed_before);
+        if crate::tables::readable::unless_damaged(is_one)?.unwrap_or(false) {
             roots.push(id.clone());
         }
     }
