@@ -48,7 +48,8 @@ pub(crate) fn note_without_history(
     node: &str,
 ) -> Result<bool> {
     let written = tx.execute(
-        "INSERT INTO blocked (instance_id, incarnation, execution_id, last_event_id, name, report, attempts, node, noted_at)
+        "INSERT INTO blocked
+             (instance_id, incarnation, execution_id, last_event_id, name, report, attempts, node, noted_at)
          SELECT i.instance_id, i.incarnation, i.current_execution_id, ?7, ?2, ?3, ?4, ?5, ?6
          FROM instances AS i WHERE i.instance_id = ?1
          ON CONFLICT (instance_id) DO UPDATE SET incarnation = excluded.incarnation,
@@ -71,7 +72,8 @@ pub(crate) fn note_without_history(
 /// The same of an instance whose row cannot be read either: whether there is one says the index.
 pub(crate) fn note_by_id(tx: &Tx<'_>, blocked: &BlockedInstance, node: &str) -> Result<bool> {
     let written = tx.execute(
-        "INSERT INTO blocked (instance_id, incarnation, execution_id, last_event_id, name, report, attempts, node, noted_at)
+        "INSERT INTO blocked
+             (instance_id, incarnation, execution_id, last_event_id, name, report, attempts, node, noted_at)
          SELECT i.instance_id, NULL, ?8, ?7, ?2, ?3, ?4, ?5, ?6
          FROM instances AS i INDEXED BY sqlite_autoindex_instances_1 WHERE i.instance_id = ?1
          ON CONFLICT (instance_id) DO UPDATE SET incarnation = excluded.incarnation,

@@ -4,8 +4,8 @@
 //! Two files write a table that another file owns: `labels.rs` keeps the labels of an instance in its row of
 //! `instances` beside the table that finds instances by label, and `whole_instance/write.rs` restores all rows of an
 //! instance from a snapshot. Four rooms own no table: `instance_pages/` (lists, from many tables), `readable.rs` (lists
-//! where a page cannot be read), `whole_instance/` and `budget.rs` (how much one transaction may still delete or write).
-//! `latest_time.rs` owns `store_time`.
+//! where a page cannot be read), `whole_instance/`, and `budget.rs` (how much one transaction may still delete or
+//! write). `latest_time.rs` owns `store_time`.
 //!
 //! What must hold whoever writes a row stands with its table: a message for an instance ends its rest
 //! (`orchestrator_queue/enqueue.rs`), a closed store refuses (`closing.rs`). What one operation decides stands in

@@ -1,5 +1,5 @@
 //! Questions about all instances where a page of the file cannot be read. In: the failure of the statement that answers
-//! otherwise. Out: the same answer, found instance by instance; what cannot be read is left out, with a line in the log.
+//! otherwise. Out: the same answer, found instance by instance; what cannot be read is left out, and the log says so.
 //! Ids come from an index, which holds those on a damaged page too. Never asked while everything can be read.
 
 use duroxide_core::provider::SystemMetrics;

@@ -1,4 +1,4 @@
-//! Histories that cannot be read: their instance is reported, and no other instance pays for it.
+//! Rows that cannot be read: their instance is reported, and no claim of others, listing or deletion pays for it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -551,7 +551,8 @@ async fn a_damaged_history_in_a_large_family_stops_no_bulk_deletion() {
     shell(&path)
         .execute_batch(
             "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 200)
-             INSERT INTO instances (instance_id, orchestration_name, created_at, updated_at, incarnation, parent_instance_id)
+             INSERT INTO instances (instance_id, orchestration_name, created_at, updated_at, incarnation,
+                     parent_instance_id)
                  SELECT 'hit' || x, 'Orch', 0, 0, x, 'hit' FROM n;
              WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 200)
              INSERT INTO executions (instance_id, execution_id, status, started_at, completed_at)
