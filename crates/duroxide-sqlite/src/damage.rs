@@ -2,7 +2,7 @@
 //! touch again, because SQLite refuses to commit a transaction that met a damaged page; and of what an operator has to
 //! be told by a note, which a later transaction writes (`ops/note_damage.rs`).
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 
 /// How many damaged instances, and activities, are kept; with more than this, all are dropped and met anew.
@@ -17,6 +17,19 @@ pub(crate) enum Damage {
 
 /// How often the note of one damaged row is written: a transaction that wrote it may have been rolled back.
 const NOTE_TRIES: u32 = 3;
+/// How many notes one claim writes at most.
+const NOTES_AT_ONCE: usize = 16;
+
+/// What the note of a damaged row is taken from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoteFrom {
+    /// The row of the instance and its history.
+    Whole,
+    /// The row alone: the history cannot be read.
+    Row,
+    /// The id alone: the row cannot be read either.
+    Id,
+}
 
 /// A damaged row of which the store has no note yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +37,7 @@ pub(crate) struct Unnoted {
     pub(crate) row: DamagedRow,
     /// What SQLite said.
     pub(crate) why: String,
+    pub(crate) from: NoteFrom,
     tries_left: u32,
 }
 
@@ -43,6 +57,8 @@ pub(crate) struct DamagedRows {
     /// Numbers of activities.
     work: RefCell<HashSet<i64>>,
     unnoted: RefCell<Vec<Unnoted>>,
+    /// Whether the last row of a queue could not be read.
+    last_row: Cell<bool>,
 }
 
 impl DamagedRows {
@@ -89,31 +105,51 @@ impl DamagedRows {
         }
     }
 
+    /// The last row of a queue, which tells the time of other processes, could not be read.
+    pub(crate) fn add_last_row(&self) {
+        self.last_row.set(true);
+    }
+
+    pub(crate) fn has_last_row(&self) -> bool {
+        self.last_row.get()
+    }
+
     fn is_unnoted(&self, row: DamagedRow, why: &str) {
         let mut unnoted = self.unnoted.borrow_mut();
         if unnoted.len() < DAMAGED_MAX && unnoted.iter().all(|known| known.row != row) {
             unnoted.push(Unnoted {
                 row,
                 why: why.to_owned(),
+                from: NoteFrom::Whole,
                 tries_left: NOTE_TRIES,
             });
         }
     }
 
-    /// Damaged rows of which a note is to be written. Each comes as often as it may be tried, until
+    /// Some damaged rows of which a note is to be written. Each comes as often as it may be tried, until
     /// [`noted`](Self::noted) takes it out.
     pub(crate) fn to_note(&self) -> Vec<Unnoted> {
         let mut unnoted = self.unnoted.borrow_mut();
-        unnoted.retain_mut(|one| {
-            let may_be_tried = one.tries_left > 0;
-            one.tries_left = one.tries_left.saturating_sub(1);
-            may_be_tried
-        });
-        unnoted.clone()
+        unnoted.retain(|one| one.tries_left > 0);
+        let mut some = Vec::new();
+        for one in unnoted.iter_mut().take(NOTES_AT_ONCE) {
+            one.tries_left -= 1;
+            some.push(one.clone());
+        }
+        some
     }
 
-    /// The store has a note of it.
+    /// The store has a note of it, or there is nothing to note.
     pub(crate) fn noted(&self, row: &DamagedRow) {
         self.unnoted.borrow_mut().retain(|one| one.row != *row);
+    }
+
+    /// Its note cannot be taken from as much as was tried; the next one is taken from this.
+    pub(crate) fn note_from(&self, row: &DamagedRow, from: NoteFrom) {
+        let mut unnoted = self.unnoted.borrow_mut();
+        for one in unnoted.iter_mut().filter(|one| one.row == *row) {
+            one.from = from;
+            one.tries_left = NOTE_TRIES;
+        }
     }
 }

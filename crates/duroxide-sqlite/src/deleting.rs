@@ -10,6 +10,7 @@ use crate::handle::SqliteProvider;
 use crate::ops::closed::while_open;
 use crate::ops::{delete, delete_family, prune, steps};
 use crate::requests::LeaseView;
+use crate::store::ReadView;
 use crate::tables::deletions;
 use crate::tx::{Tx, stored_ms};
 use crate::writer_tx::WriterTx;
@@ -42,15 +43,14 @@ impl SqliteProvider {
             delete::add(&mut total, &done.counts);
             delete::add(&mut total, &self.sweep_deleted(OPERATION).await);
             if let (true, [root, rest @ ..]) = (done.is_too_large && left > 0, roots) {
-                let deleted = self.delete_family(OPERATION, root, ended_before).await;
-                let (gone, is_whole) = match deleted {
-                    Err(error) if !error.is_retryable() && !error.is_store_closed() => {
+                let deleted = self.delete_family(OPERATION, root, ended_before, &mut total);
+                let is_whole = match deleted.await {
+                    Err(error @ SqliteError::Damaged { .. }) => {
                         tracing::error!(target: "duroxide::providers::sqlite", instance_id = %root, %error, "a family cannot be deleted because part of it cannot be read; restore a backup");
-                        (DeleteInstanceResult::default(), false)
+                        false
                     }
-                    deleted => deleted?,
+                    deleted => deleted.at(OPERATION)?,
                 };
-                delete::add(&mut total, &gone);
                 left -= usize::from(is_whole);
                 roots = rest;
             }
@@ -88,13 +88,31 @@ impl SqliteProvider {
         let select = move |tx: &mut Tx<'_>| prune::bulk_instances(tx, &filter);
         let mut ids = self.reading(OPERATION, select).await?;
         let mut total = PruneResult::default();
+        // How many of the last ones go alone, because one of them cannot be read.
+        let mut alone: usize = 0;
         while !ids.is_empty() {
+            let going = ids.split_off(if alone > 0 { ids.len() - 1 } else { 0 });
             // May run again if the transaction it is part of is begun anew.
-            let (left, options) = (std::mem::take(&mut ids), options.clone());
-            let step = move |tx: &mut WriterTx<'_>| prune::bulk_step(tx, left.clone(), &options);
-            let (left, counts) = self.writing(OPERATION, LeaseView::Needed, step).await?;
-            ids = left;
-            prune::add(&mut total, &counts);
+            let (these, options) = (going.clone(), options.clone());
+            let step = move |tx: &mut WriterTx<'_>| prune::bulk_step(tx, these.clone(), &options);
+            match self.store.write(LeaseView::Needed, while_open(step)).await {
+                Ok((left, counts)) => {
+                    alone = alone.saturating_sub(usize::from(left.is_empty()));
+                    ids.extend(left);
+                    prune::add(&mut total, &counts);
+                }
+                Err(error @ SqliteError::Damaged { .. }) => match going.as_slice() {
+                    [one] => {
+                        tracing::error!(target: "duroxide::providers::sqlite", instance_id = %one, %error, "an instance cannot be pruned because part of it cannot be read; restore a backup");
+                        alone = alone.saturating_sub(1);
+                    }
+                    _ => {
+                        alone = prune::BULK_STEP.min(going.len());
+                        ids.extend(going);
+                    }
+                },
+                Err(error) => return Err(error).at(OPERATION),
+            }
         }
         Ok(total)
     }
@@ -134,35 +152,36 @@ impl SqliteProvider {
         Ok(total)
     }
 
-    /// Deletes a finished family that is too large for one transaction, step by step; returns what went, and whether
-    /// that was all of it.
+    /// Deletes a finished family that is too large for one transaction, step by step, and adds what went to `total`;
+    /// returns whether that was all of it.
     async fn delete_family(
         &self,
         operation: &str,
         root: &str,
         ended_before: Option<i64>,
-    ) -> Answer<(DeleteInstanceResult, bool)> {
-        let mut total = DeleteInstanceResult::default();
+        total: &mut DeleteInstanceResult,
+    ) -> Result<bool, SqliteError> {
         let id = root.to_owned();
         let look = move |tx: &mut Tx<'_>| delete_family::read(tx, &id, ended_before);
-        let Some(mut family) = self.reading(operation, look).await? else {
-            return Ok((total, false));
+        let Some(mut family) = self.store.read(ReadView::Committed, look).await? else {
+            return Ok(false);
         };
         loop {
             let members = family.next();
             if members.is_empty() {
-                return Ok((total, true));
+                return Ok(true);
             }
             let (root, ended_before) = family.root();
             let (root, going) = (root.to_owned(), members.clone());
             let step =
                 move |tx: &mut WriterTx<'_>| delete_family::step(tx, (&root, ended_before), &going);
-            let Some(gone) = self.writing(operation, LeaseView::Needed, step).await? else {
-                return Ok((total, false));
+            let gone = self.store.write(LeaseView::Needed, while_open(step));
+            let Some(gone) = gone.await? else {
+                return Ok(false);
             };
             family.gone(&members);
-            delete::add(&mut total, &gone);
-            delete::add(&mut total, &self.sweep_deleted(operation).await);
+            delete::add(total, &gone);
+            delete::add(total, &self.sweep_deleted(operation).await);
         }
     }
 

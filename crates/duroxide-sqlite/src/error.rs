@@ -203,11 +203,22 @@ pub enum SqliteError {
 pub(crate) trait AtOperation<T> {
     /// Names the method of the contract that was called.
     fn at(self, operation: &str) -> std::result::Result<T, ProviderError>;
+
+    /// The same for a read that shares its transaction with no other request: what is damaged is damaged at the next
+    /// try, too.
+    fn at_alone(self, operation: &str) -> std::result::Result<T, ProviderError>;
 }
 
 impl<T> AtOperation<T> for Result<T> {
     fn at(self, operation: &str) -> std::result::Result<T, ProviderError> {
         self.map_err(|error| error.into_provider_error(operation))
+    }
+
+    fn at_alone(self, operation: &str) -> std::result::Result<T, ProviderError> {
+        self.map_err(|error| match error {
+            SqliteError::Damaged { .. } => ProviderError::permanent(operation, error.to_string()),
+            error => error.into_provider_error(operation),
+        })
     }
 }
 

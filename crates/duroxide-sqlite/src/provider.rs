@@ -30,7 +30,7 @@ use crate::writer_tx::WriterTx;
 
 type Answer<T> = Result<T, ProviderError>;
 
-fn decoded(operation: &str, instance: &str, rows: &[Vec<u8>]) -> Answer<Vec<Event>> {
+pub(crate) fn decoded(operation: &str, instance: &str, rows: &[Vec<u8>]) -> Answer<Vec<Event>> {
     codec::decode_events(instance, rows).at(operation)
 }
 

@@ -14,6 +14,8 @@ use super::{RetentionPolicy, RetentionReport, RetentionRule};
 
 /// Instances that one step deletes or prunes. Stores delete large ones in steps of their own.
 const STEP: usize = 20;
+/// So many instances may fail one after the other; more are no defect of theirs, but of the store.
+const FAILURES_MAX: usize = 100;
 
 /// A pass.
 pub(crate) struct Sweep {
@@ -23,6 +25,7 @@ pub(crate) struct Sweep {
     has_deleted: bool,
     rule: usize,
     phase: Phase,
+    failures: Failures,
 }
 
 /// What the next step does for the current rule.
@@ -85,6 +88,7 @@ impl Sweep {
             has_deleted: false,
             rule: 0,
             phase: Phase::Begin,
+            failures: Failures::default(),
         }
     }
 
@@ -201,7 +205,7 @@ impl Sweep {
     }
 
     async fn delete(
-        &self,
+        &mut self,
         admin: &dyn ProviderAdmin,
         rule: &RetentionRule,
         found: &[InstanceSummary],
@@ -220,10 +224,12 @@ impl Sweep {
             limit: Some(u32::MAX),
         };
         let deleted = match admin.delete_instance_bulk(these.clone()).await {
-            Err(error) if !error.is_retryable() && !error.is_store_closed() => {
-                one_by_one(admin, &these, &error).await?
+            Err(error) => {
+                self.failures.is_of_one(admin, &error).await?;
+                tracing::debug!(target: "duroxide::runtime", %error, "retention goes on instance by instance");
+                one_by_one(admin, &these, &mut self.failures).await?
             }
-            deleted => deleted?,
+            Ok(deleted) => deleted,
         };
         Ok(RetentionReport {
             instances: deleted.instances_deleted,
@@ -234,7 +240,7 @@ impl Sweep {
     }
 
     async fn prune(
-        &self,
+        &mut self,
         admin: &dyn ProviderAdmin,
         rule: &RetentionRule,
         found: &[InstanceSummary],
@@ -246,25 +252,20 @@ impl Sweep {
             .filter(|one| one.execution_id > u64::from(kept))
         {
             let id = &one.instance_id;
-            if self.is_preview {
-                let executions = admin.list_executions(id).await?.len() as u64;
-                done.executions += executions.saturating_sub(u64::from(kept));
-                continue;
-            }
-            let options = PruneOptions {
-                keep_last: Some(kept),
-                completed_before: None,
+            let pruned = if self.is_preview {
+                would_prune(admin, id, kept).await
+            } else {
+                prune_one(admin, id, kept).await
             };
-            match admin.prune_executions(id, options).await {
+            match pruned {
                 Ok(pruned) => {
-                    done.executions += pruned.executions_deleted;
-                    done.events += pruned.events_deleted;
+                    self.failures.end();
+                    done.add(pruned);
                 }
-                Err(error) => match error.refusal_about(id) {
-                    // It was deleted meanwhile.
-                    Some(RefusalKind::InstanceNotFound) => {}
-                    _ => return Err(error),
-                },
+                Err(error) => {
+                    self.failures.is_of_one(admin, &error).await?;
+                    tracing::warn!(target: "duroxide::runtime", instance_id = %id, %error, "retention could not prune this instance");
+                }
             }
         }
         Ok(done)
@@ -276,13 +277,88 @@ impl Sweep {
     }
 }
 
+/// Failures about one instance each, one after the other.
+#[derive(Debug, Default)]
+struct Failures {
+    in_a_row: usize,
+}
+
+impl Failures {
+    /// Whether this one is about its instance alone; an error if it is not, and ends the pass: the store is closed, or
+    /// out of reach, or fails about one instance after the other. What a store cannot read of an instance may be
+    /// retryable too, because it fails what shares its transaction.
+    async fn is_of_one(
+        &mut self,
+        admin: &dyn ProviderAdmin,
+        error: &ProviderError,
+    ) -> Result<(), ProviderError> {
+        if error.is_store_closed() {
+            return Err(error.clone());
+        }
+        if !error.is_retryable() {
+            return Ok(());
+        }
+        self.in_a_row += 1;
+        if self.in_a_row > FAILURES_MAX {
+            return Err(error.clone());
+        }
+        // A look at no instance: a store that is out of reach does not answer it either.
+        admin.closed_because().await.map(drop)
+    }
+
+    /// The store did something.
+    fn end(&mut self) {
+        self.in_a_row = 0;
+    }
+}
+
+/// Prunes one instance; nothing if it was deleted meanwhile.
+async fn prune_one(
+    admin: &dyn ProviderAdmin,
+    id: &str,
+    kept: u32,
+) -> Result<RetentionReport, ProviderError> {
+    let options = PruneOptions {
+        keep_last: Some(kept),
+        completed_before: None,
+    };
+    let mut pruned = admin.prune_executions(id, options.clone()).await;
+    if pruned.as_ref().is_err_and(ProviderError::is_retryable) {
+        // It may have shared a transaction with what failed.
+        pruned = admin.prune_executions(id, options).await;
+    }
+    match pruned {
+        Ok(pruned) => Ok(RetentionReport {
+            executions: pruned.executions_deleted,
+            events: pruned.events_deleted,
+            ..RetentionReport::default()
+        }),
+        Err(error) if error.refusal_about(id) == Some(RefusalKind::InstanceNotFound) => {
+            Ok(RetentionReport::default())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// What pruning one instance would delete.
+async fn would_prune(
+    admin: &dyn ProviderAdmin,
+    id: &str,
+    kept: u32,
+) -> Result<RetentionReport, ProviderError> {
+    let executions = admin.list_executions(id).await?.len() as u64;
+    Ok(RetentionReport {
+        executions: executions.saturating_sub(u64::from(kept)),
+        ..RetentionReport::default()
+    })
+}
+
 /// One that cannot be deleted costs only itself: it is named in the log, and stays.
 async fn one_by_one(
     admin: &dyn ProviderAdmin,
     these: &InstanceFilter,
-    why: &ProviderError,
+    failures: &mut Failures,
 ) -> Result<DeleteInstanceResult, ProviderError> {
-    tracing::debug!(target: "duroxide::runtime", error = %why, "retention goes on instance by instance");
     let mut total = DeleteInstanceResult::default();
     for id in these.instance_ids.iter().flatten() {
         let this = InstanceFilter {
@@ -291,12 +367,13 @@ async fn one_by_one(
         };
         match admin.delete_instance_bulk(this).await {
             Ok(deleted) => {
+                failures.end();
                 total.instances_deleted += deleted.instances_deleted;
                 total.executions_deleted += deleted.executions_deleted;
                 total.events_deleted += deleted.events_deleted;
             }
-            Err(error) if error.is_retryable() || error.is_store_closed() => return Err(error),
             Err(error) => {
+                failures.is_of_one(admin, &error).await?;
                 tracing::warn!(target: "duroxide::runtime", instance_id = %id, %error, "retention could not delete this instance");
             }
         }
@@ -318,11 +395,15 @@ fn next_page(query: InstanceQuery, page: &Page<InstanceSummary>) -> Option<Insta
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use duroxide::providers::sqlite::SqliteProvider;
     use duroxide_core::OrchestrationContext;
     use duroxide_core::clock::{Clock, SystemClock};
-    use duroxide_core::provider::Provider;
+    use duroxide_core::event::Event;
+    use duroxide_core::provider::{
+        ExecutionInfo, InstanceInfo, Provider, PruneResult, QueueDepths, SystemMetrics,
+    };
 
     use super::*;
     use crate::registry::{ActivityRegistry, OrchestrationRegistry};
@@ -370,5 +451,183 @@ mod tests {
         while sweep.step(admin).await.unwrap().is_some() {}
         assert_eq!(admin.list_instances().await.unwrap(), ["i00"]);
         runtime.shutdown(None).await;
+    }
+
+    /// A store that cannot prune some of its instances.
+    struct Unprunable {
+        store: Arc<SqliteProvider>,
+        ids: Vec<String>,
+        is_out_of_reach: AtomicBool,
+    }
+
+    impl Unprunable {
+        async fn of(ids: &[&str]) -> Self {
+            Self {
+                store: Arc::new(SqliteProvider::new_in_memory().await.unwrap()),
+                ids: ids.iter().map(|id| (*id).to_owned()).collect(),
+                is_out_of_reach: AtomicBool::new(false),
+            }
+        }
+
+        fn whole(&self) -> &dyn ProviderAdmin {
+            self.store.as_management_capability().unwrap()
+        }
+    }
+
+    type Answer<T> = Result<T, ProviderError>;
+
+    #[async_trait::async_trait]
+    impl ProviderAdmin for Unprunable {
+        async fn list_instances(&self) -> Answer<Vec<String>> {
+            self.whole().list_instances().await
+        }
+
+        async fn list_instances_by_status(&self, status: &str) -> Answer<Vec<String>> {
+            self.whole().list_instances_by_status(status).await
+        }
+
+        async fn list_executions(&self, instance: &str) -> Answer<Vec<u64>> {
+            self.whole().list_executions(instance).await
+        }
+
+        async fn read_history_with_execution_id(
+            &self,
+            instance: &str,
+            execution_id: u64,
+        ) -> Answer<Vec<Event>> {
+            let whole = self.whole();
+            whole
+                .read_history_with_execution_id(instance, execution_id)
+                .await
+        }
+
+        async fn read_history(&self, instance: &str) -> Answer<Vec<Event>> {
+            self.whole().read_history(instance).await
+        }
+
+        async fn latest_execution_id(&self, instance: &str) -> Answer<u64> {
+            self.whole().latest_execution_id(instance).await
+        }
+
+        async fn get_instance_info(&self, instance: &str) -> Answer<InstanceInfo> {
+            self.whole().get_instance_info(instance).await
+        }
+
+        async fn get_execution_info(&self, instance: &str, id: u64) -> Answer<ExecutionInfo> {
+            self.whole().get_execution_info(instance, id).await
+        }
+
+        async fn get_system_metrics(&self) -> Answer<SystemMetrics> {
+            self.whole().get_system_metrics().await
+        }
+
+        async fn get_queue_depths(&self) -> Answer<QueueDepths> {
+            self.whole().get_queue_depths().await
+        }
+
+        async fn list_children(&self, instance: &str) -> Answer<Vec<String>> {
+            self.whole().list_children(instance).await
+        }
+
+        async fn get_parent_id(&self, instance: &str) -> Answer<Option<String>> {
+            self.whole().get_parent_id(instance).await
+        }
+
+        async fn delete_instances_atomic(
+            &self,
+            ids: &[String],
+            force: bool,
+        ) -> Answer<DeleteInstanceResult> {
+            self.whole().delete_instances_atomic(ids, force).await
+        }
+
+        async fn delete_instance_bulk(
+            &self,
+            filter: InstanceFilter,
+        ) -> Answer<DeleteInstanceResult> {
+            self.whole().delete_instance_bulk(filter).await
+        }
+
+        async fn prune_executions(&self, id: &str, options: PruneOptions) -> Answer<PruneResult> {
+            if self.ids.iter().any(|one| one == id) {
+                return Err(ProviderError::retryable(
+                    "prune_executions",
+                    "a damaged page",
+                ));
+            }
+            self.whole().prune_executions(id, options).await
+        }
+
+        async fn prune_executions_bulk(
+            &self,
+            filter: InstanceFilter,
+            options: PruneOptions,
+        ) -> Answer<PruneResult> {
+            self.whole().prune_executions_bulk(filter, options).await
+        }
+
+        async fn closed_because(&self) -> Answer<Option<String>> {
+            if self.is_out_of_reach.load(Ordering::SeqCst) {
+                return Err(ProviderError::retryable("closed_because", "no answer"));
+            }
+            self.whole().closed_because().await
+        }
+    }
+
+    /// Instances with three executions each.
+    async fn loops(store: &Arc<SqliteProvider>, ids: &[&str]) {
+        let store: Arc<dyn Provider> = Arc::clone(store) as _;
+        let code = |ctx: OrchestrationContext, input: String| async move {
+            match input.as_str() {
+                "2" => Ok(input),
+                "1" => ctx.continue_as_new("2").await,
+                _ => ctx.continue_as_new("1").await,
+            }
+        };
+        let code = OrchestrationRegistry::builder()
+            .register("echo", code)
+            .build();
+        let work = ActivityRegistry::builder().build();
+        let runtime = Runtime::start_with_store(Arc::clone(&store), work, code).await;
+        let client = Client::new(store);
+        for id in ids {
+            run(&client, id).await;
+        }
+        runtime.shutdown(None).await;
+    }
+
+    fn keep_one_execution() -> Sweep {
+        let rule = RetentionRule {
+            executions_kept: Some(1),
+            ..RetentionRule::default()
+        };
+        Sweep::new(RetentionPolicy::new().rule(rule), SystemClock.now_ms())
+    }
+
+    #[tokio::test]
+    async fn an_instance_that_cannot_be_pruned_keeps_no_other_from_it() {
+        let admin = Unprunable::of(&["hit"]).await;
+        loops(&admin.store, &["a", "hit", "z"]).await;
+        let mut sweep = keep_one_execution();
+        while sweep.step(&admin).await.unwrap().is_some() {}
+        for (id, left) in [("a", 1), ("hit", 3), ("z", 1)] {
+            let executions = admin.list_executions(id).await.unwrap();
+            assert_eq!(executions.len(), left, "{id}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_store_that_is_out_of_reach_ends_the_pass() {
+        let admin = Unprunable::of(&["hit"]).await;
+        loops(&admin.store, &["a", "hit"]).await;
+        admin.is_out_of_reach.store(true, Ordering::SeqCst);
+        let mut sweep = keep_one_execution();
+        let ended = loop {
+            match sweep.step(&admin).await {
+                Ok(Some(_)) => {}
+                ended => break ended,
+            }
+        };
+        assert!(ended.unwrap_err().is_retryable());
     }
 }

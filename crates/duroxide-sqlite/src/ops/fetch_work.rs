@@ -13,9 +13,8 @@ use crate::codec;
 use crate::damage::DamagedRows;
 use crate::error::{Result, SqliteError};
 use crate::ops::claim_attempt::ClaimAttempt;
-use crate::ops::note_damage;
-use crate::ops::delete;
 use crate::ops::steps::STEP_ROWS;
+use crate::ops::{delete, free_expired, note_damage};
 use crate::tables::worker_queue::{Bound, Columns, Free, Next};
 use crate::tables::{closing, deletions, pauses, sessions, worker_queue};
 use crate::token;
@@ -108,7 +107,7 @@ impl RawWork {
 pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<RawWork>> {
     closing::check(tx)?;
     note_damage::run(tx)?;
-    worker_queue::free_expired(tx)?;
+    let more_expire = free_expired::run(tx)?;
     let (free, sessions_free_at) = choose_readable(tx, ask)?;
     let until = tx.later(ask.lock_timeout);
     let mut found = Vec::with_capacity(free.len());
@@ -151,8 +150,8 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
             .min();
     }
     Ok(ClaimAttempt {
-        // Behind those that were held back or deleted there may be others.
-        leaves_more: held_back || found.len() >= ask.max,
+        // Behind those that were held back, deleted or freed there may be others.
+        leaves_more: held_back || more_expire || found.len() >= ask.max,
         hand_out: HandOut::AfterCommit,
         found,
         due,

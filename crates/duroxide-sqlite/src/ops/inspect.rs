@@ -8,7 +8,9 @@ use duroxide_core::provider::{
 };
 
 use crate::error::{Result, SqliteError};
-use crate::tables::{deletions, executions, history, instances, orchestrator_queue, worker_queue};
+use crate::tables::{
+    deletions, executions, history, instances, orchestrator_queue, readable, worker_queue,
+};
 use crate::tx::{Tx, unsigned};
 
 pub(crate) fn instance(tx: &Tx<'_>, instance: &str) -> Result<InstanceInfo> {
@@ -32,6 +34,10 @@ pub(crate) fn execution(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Resul
 }
 
 pub(crate) fn metrics(tx: &Tx<'_>) -> Result<SystemMetrics> {
+    readable::or_one_by_one(all_metrics(tx), || readable::metrics(tx))
+}
+
+fn all_metrics(tx: &Tx<'_>) -> Result<SystemMetrics> {
     let mut metrics = instances::metrics(tx)?;
     metrics.total_executions = executions::count(tx)?;
     metrics.total_events = history::count_all(tx)?;

@@ -14,6 +14,7 @@ pub(crate) mod dump;
 pub(crate) mod enqueue;
 pub(crate) mod fetch_turn;
 pub(crate) mod fetch_work;
+pub(crate) mod free_expired;
 pub(crate) mod inspect;
 pub(crate) mod label;
 pub(crate) mod note_blocked;

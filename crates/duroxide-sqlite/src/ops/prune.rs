@@ -7,11 +7,11 @@ use duroxide_core::provider::{InstanceFilter, PruneOptions, PruneResult};
 use crate::error::Result;
 use crate::ops::inspect::not_found;
 use crate::ops::steps::{BULK_LIMIT, STEP_ROWS};
-use crate::tables::{executions, heartbeats, history, instances};
+use crate::tables::{executions, heartbeats, history, instances, readable};
 use crate::tx::{Tx, stored_ms};
 
 /// How many instances one transaction of a bulk operation looks at.
-const BULK_STEP: usize = 32;
+pub(crate) const BULK_STEP: usize = 32;
 
 /// What one step did.
 pub(crate) struct Step {
@@ -81,7 +81,9 @@ pub(crate) fn bulk_instances(tx: &Tx<'_>, filter: &InstanceFilter) -> Result<Vec
         if chosen.len() == usize::try_from(limit).unwrap_or(usize::MAX) {
             break;
         }
-        if instances::matches_completed_before(tx, id, before)? {
+        // One that cannot be read is left alone.
+        let matches = instances::matches_completed_before(tx, id, before);
+        if readable::unless_damaged(matches)?.unwrap_or(false) {
             chosen.push(id.clone());
         }
     }

@@ -11,8 +11,9 @@ use duroxide_core::provider::{
 
 use crate::error::Result;
 use crate::tables::instance_pages::{
-    self, Criteria, Group, Handler, PageOrder, Source, status_bit,
+    self, Beyond, Criteria, Group, Handler, PageOrder, Source, one_by_one, status_bit,
 };
+use crate::tables::readable;
 use crate::tx::{Tx, stored_ms};
 
 /// So many rows are sorted rather than walking an index from its end in search of them.
@@ -29,7 +30,6 @@ pub(crate) fn page(
     position: Option<&PagePosition>,
 ) -> Result<Page<InstanceSummary>> {
     let mut criteria = criteria(query);
-    choose_label(tx, query, &mut criteria)?;
     let order = match (query.sort.by, query.sort.order) {
         (SortKey::Created, SortOrder::NewestFirst) => PageOrder::CreatedDown,
         (SortKey::Created, SortOrder::OldestFirst) => PageOrder::CreatedUp,
@@ -53,15 +53,31 @@ pub(crate) fn page(
             SortOrder::OldestFirst => range.0 = range.0.max(at),
         }
     }
-    let Some(handlers) = handlers(tx, &criteria)? else {
-        return Ok(query.cut(Vec::new()));
-    };
     // One more than asked for tells whether there is another page.
     let size = query.page_size() + 1;
+    let items = items(tx, query, &criteria, order, beyond, size);
+    let items = readable::or_one_by_one(items, || {
+        one_by_one::page(tx, &criteria, order, beyond, size)
+    })?;
+    Ok(query.cut(items))
+}
+
+fn items(
+    tx: &Tx<'_>,
+    query: &InstanceQuery,
+    criteria: &Criteria,
+    order: PageOrder,
+    beyond: Beyond<'_>,
+    size: u32,
+) -> Result<Vec<InstanceSummary>> {
+    let mut criteria = criteria.clone();
+    choose_label(tx, query, &mut criteria)?;
+    let Some(handlers) = handlers(tx, &criteria)? else {
+        return Ok(Vec::new());
+    };
     let source = source(tx, &criteria, &handlers, query.sort.by)?;
     if source != Source::Handler {
-        let items = instance_pages::page(tx, source, &criteria, order, beyond, size)?;
-        return Ok(query.cut(items));
+        return instance_pages::page(tx, source, &criteria, order, beyond, size);
     }
     let mut items = Vec::new();
     for handler in handlers {
@@ -71,7 +87,7 @@ pub(crate) fn page(
     }
     sort(&mut items, order);
     items.truncate(size as usize);
-    Ok(query.cut(items))
+    Ok(items)
 }
 
 /// Narrows the criteria to one handler.
@@ -101,6 +117,7 @@ pub(crate) fn counts(
     by: CountBy,
 ) -> Result<Vec<InstanceCount>> {
     let mut criteria = criteria(query);
+    let asked = criteria.clone();
     let group = match by {
         CountBy::Nothing => Group::Nothing,
         CountBy::Status => Group::Status,
@@ -108,12 +125,15 @@ pub(crate) fn counts(
         CountBy::Version => Group::Version,
     };
     let counted = match (by, asks_for_all(query)) {
-        (CountBy::Nothing, true) => vec![(String::new(), instance_pages::all(tx)?)],
-        (CountBy::Status, true) => instance_pages::by_status(tx)?,
-        (CountBy::Name, true) => instance_pages::by_name(tx)?,
-        (CountBy::Version, true) => instance_pages::by_version(tx)?,
-        _ => counted(tx, &mut criteria, group)?,
+        (CountBy::Nothing, true) => {
+            instance_pages::all(tx).map(|count| vec![(String::new(), count)])
+        }
+        (CountBy::Status, true) => instance_pages::by_status(tx),
+        (CountBy::Name, true) => instance_pages::by_name(tx),
+        (CountBy::Version, true) => instance_pages::by_version(tx),
+        _ => counted(tx, &mut criteria, group),
     };
+    let counted = readable::or_one_by_one(counted, || one_by_one::counts(tx, &asked, group))?;
     let count = |(key, count)| InstanceCount { key, count };
     let mut counts: Vec<_> = counted.into_iter().map(count).collect();
     if by == CountBy::Nothing && counts.is_empty() {
@@ -148,7 +168,10 @@ pub(crate) fn counts_by_label(
     query: &InstanceQuery,
     key: &str,
 ) -> Result<Vec<InstanceCount>> {
-    let counted = instance_pages::counts_by_label(tx, &criteria(query), key)?;
+    let criteria = criteria(query);
+    let counted = instance_pages::counts_by_label(tx, &criteria, key);
+    let counted =
+        readable::or_one_by_one(counted, || one_by_one::counts_by_label(tx, &criteria, key))?;
     let count = |(key, count)| InstanceCount { key, count };
     Ok(counted.into_iter().map(count).collect())
 }

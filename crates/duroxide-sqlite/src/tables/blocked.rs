@@ -3,8 +3,10 @@
 
 use duroxide_core::provider::{BlockNote, BlockedInstance};
 
-use crate::error::Result;
-use crate::tx::{Tx, shown_ms, unsigned};
+use rusqlite::Row;
+
+use crate::error::{Result, SqliteError};
+use crate::tx::{Tx, Unsigned, shown_ms, unsigned};
 
 /// Keeps a note in place of the one before; `false` if there is no such instance, or it has no events.
 pub(crate) fn note(
@@ -35,27 +37,107 @@ pub(crate) fn note(
     Ok(written == 1)
 }
 
-/// The note of an instance, if it holds; `instance_pages` says the same for many.
+/// In place of the last event, of an instance whose history cannot be read: the note holds until the instance is
+/// updated.
+const NO_LAST_EVENT: i64 = -1;
+
+/// The same without a look at the history, which cannot be read.
+pub(crate) fn note_without_history(
+    tx: &Tx<'_>,
+    blocked: &BlockedInstance,
+    node: &str,
+) -> Result<bool> {
+    let written = tx.execute(
+        "INSERT INTO blocked
+             (instance_id, incarnation, execution_id, last_event_id, name, report, attempts, node, noted_at)
+         SELECT i.instance_id, i.incarnation, i.current_execution_id, ?7, ?2, ?3, ?4, ?5, ?6
+         FROM instances AS i WHERE i.instance_id = ?1
+         ON CONFLICT (instance_id) DO UPDATE SET incarnation = excluded.incarnation,
+             execution_id = excluded.execution_id, last_event_id = excluded.last_event_id, name = excluded.name,
+             report = excluded.report, attempts = excluded.attempts, node = excluded.node,
+             noted_at = excluded.noted_at",
+        (
+            &blocked.instance_id,
+            &blocked.orchestration_name,
+            &blocked.report,
+            blocked.attempts,
+            node,
+            tx.now,
+            NO_LAST_EVENT,
+        ),
+    )?;
+    Ok(written == 1)
+}
+
+/// The same of an instance whose row cannot be read either: whether there is one says the index.
+pub(crate) fn note_by_id(tx: &Tx<'_>, blocked: &BlockedInstance, node: &str) -> Result<bool> {
+    let written = tx.execute(
+        "INSERT INTO blocked
+             (instance_id, incarnation, execution_id, last_event_id, name, report, attempts, node, noted_at)
+         SELECT i.instance_id, NULL, ?8, ?7, ?2, ?3, ?4, ?5, ?6
+         FROM instances AS i INDEXED BY sqlite_autoindex_instances_1 WHERE i.instance_id = ?1
+         ON CONFLICT (instance_id) DO UPDATE SET incarnation = excluded.incarnation,
+             execution_id = excluded.execution_id, last_event_id = excluded.last_event_id, name = excluded.name,
+             report = excluded.report, attempts = excluded.attempts, node = excluded.node,
+             noted_at = excluded.noted_at",
+        (
+            &blocked.instance_id,
+            &blocked.orchestration_name,
+            &blocked.report,
+            blocked.attempts,
+            node,
+            tx.now,
+            NO_LAST_EVENT,
+            Unsigned(blocked.execution_id),
+        ),
+    )?;
+    Ok(written == 1)
+}
+
+/// The note of an instance, if it holds; `instance_pages` says the same for many. Of an instance that cannot be read
+/// the note that is kept.
 pub(crate) fn of(tx: &Tx<'_>, instance: &str) -> Result<Option<BlockNote>> {
+    match of_readable(tx, instance) {
+        Err(error @ SqliteError::Damaged { .. }) => match kept(tx, instance)? {
+            None => Err(error),
+            note => Ok(note),
+        },
+        note => note,
+    }
+}
+
+fn of_readable(tx: &Tx<'_>, instance: &str) -> Result<Option<BlockNote>> {
     tx.first(
         "SELECT k.execution_id, k.name, k.report, k.attempts, k.node, k.noted_at FROM blocked AS k
          JOIN instances AS i ON i.instance_id = k.instance_id AND i.incarnation IS k.incarnation
              AND i.current_execution_id = k.execution_id
          JOIN executions AS e ON e.instance_id = i.instance_id AND e.execution_id = i.current_execution_id
              AND e.status NOT IN ('Completed', 'Failed')
-         WHERE k.instance_id = ?1 AND k.last_event_id = (SELECT MAX(h.event_id) FROM history AS h
-             WHERE h.instance_id = i.instance_id AND h.execution_id = i.current_execution_id)",
+         WHERE k.instance_id = ?1 AND CASE WHEN k.last_event_id < 0 THEN i.updated_at <= k.noted_at
+             ELSE k.last_event_id = (SELECT MAX(h.event_id) FROM history AS h
+                 WHERE h.instance_id = i.instance_id AND h.execution_id = i.current_execution_id) END",
         [instance],
-        |row| {
-            let blocked = BlockedInstance {
-                instance_id: instance.to_owned(),
-                execution_id: unsigned(row, 0)?,
-                orchestration_name: row.get(1)?,
-                report: row.get(2)?,
-                attempts: row.get(3)?,
-            };
-            let node: String = row.get(4)?;
-            Ok(BlockNote::new(blocked, node, shown_ms(row.get(5)?)))
-        },
+        |row| note_in(row, instance),
     )
+}
+
+/// The note of an instance, whether it holds or not.
+pub(crate) fn kept(tx: &Tx<'_>, instance: &str) -> Result<Option<BlockNote>> {
+    tx.first(
+        "SELECT execution_id, name, report, attempts, node, noted_at FROM blocked WHERE instance_id = ?1",
+        [instance],
+        |row| note_in(row, instance),
+    )
+}
+
+fn note_in(row: &Row<'_>, instance: &str) -> rusqlite::Result<BlockNote> {
+    let blocked = BlockedInstance {
+        instance_id: instance.to_owned(),
+        execution_id: unsigned(row, 0)?,
+        orchestration_name: row.get(1)?,
+        report: row.get(2)?,
+        attempts: row.get(3)?,
+    };
+    let node: String = row.get(4)?;
+    Ok(BlockNote::new(blocked, node, shown_ms(row.get(5)?)))
 }

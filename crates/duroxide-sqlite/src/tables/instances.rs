@@ -7,8 +7,8 @@ use rusqlite::Row;
 use semver::Version;
 
 use crate::error::Result;
-use crate::tables::executions;
 use crate::tables::labels::{self, NewLabels};
+use crate::tables::{executions, readable};
 use crate::tx::{Tx, Unsigned, shown_ms, unsigned};
 
 /// What a claim needs to know about an instance.
@@ -214,30 +214,54 @@ pub(crate) fn current_execution(tx: &Tx<'_>, instance: &str) -> Result<Option<u6
 
 /// All ids, newest first: rows are numbered in the order of their creation.
 pub(crate) fn list(tx: &Tx<'_>) -> Result<Vec<String>> {
-    tx.all(
+    let all = tx.all(
         "SELECT instance_id FROM instances ORDER BY rowid DESC",
         [],
         |row| row.get(0),
-    )
+    );
+    readable::or_one_by_one(all, || newest_first(readable::ids(tx)))
+}
+
+fn newest_first(oldest_first: Result<Vec<String>>) -> Result<Vec<String>> {
+    let mut ids = oldest_first?;
+    ids.reverse();
+    Ok(ids)
 }
 
 /// Ids whose current execution has this status, newest first.
 pub(crate) fn list_by_status(tx: &Tx<'_>, status: &str) -> Result<Vec<String>> {
-    if status != ExecutionStatus::Completed.as_str() {
+    let all = if status == ExecutionStatus::Completed.as_str() {
+        tx.all(
+            "SELECT i.instance_id FROM instances AS i JOIN executions AS e
+                 ON e.instance_id = i.instance_id AND e.execution_id = i.current_execution_id
+             WHERE e.status = ?1 ORDER BY i.rowid DESC",
+            [status],
+            |row| row.get(0),
+        )
+    } else {
         // What has not completed is few, and has an index; its condition is written out for SQLite.
-        return tx.all(
+        tx.all(
             "SELECT i.instance_id FROM executions AS e INDEXED BY idx_executions_open CROSS JOIN instances AS i
                  ON i.instance_id = e.instance_id AND i.current_execution_id = e.execution_id
              WHERE e.status <> 'Completed' AND e.status = ?1 ORDER BY i.rowid DESC",
             [status],
             |row| row.get(0),
-        );
-    }
-    tx.all(
-        "SELECT i.instance_id FROM instances AS i JOIN executions AS e
+        )
+    };
+    readable::or_one_by_one(all, || {
+        newest_first(readable::those(tx, usize::MAX, |id| {
+            Ok(self::status(tx, id)?.as_deref() == Some(status))
+        }))
+    })
+}
+
+/// Status of the current execution; `None` if there is no such instance or execution.
+pub(super) fn status(tx: &Tx<'_>, instance: &str) -> Result<Option<String>> {
+    tx.first(
+        "SELECT e.status FROM instances AS i JOIN executions AS e
              ON e.instance_id = i.instance_id AND e.execution_id = i.current_execution_id
-         WHERE e.status = ?1 ORDER BY i.rowid DESC",
-        [status],
+         WHERE i.instance_id = ?1",
+        [instance],
         |row| row.get(0),
     )
 }
@@ -307,7 +331,7 @@ pub(crate) fn is_live(tx: &Tx<'_>, instance: &str) -> Result<bool> {
 
 /// Roots whose current execution ended for good (before a time, if given), oldest instance first.
 pub(crate) fn finished_roots(tx: &Tx<'_>, completed_before: Option<i64>) -> Result<Vec<String>> {
-    tx.all(
+    let all = tx.all(
         "SELECT i.instance_id FROM instances AS i JOIN executions AS e
              ON e.instance_id = i.instance_id AND e.execution_id = i.current_execution_id
          WHERE (i.parent_instance_id IS NULL OR NOT EXISTS
@@ -317,7 +341,11 @@ pub(crate) fn finished_roots(tx: &Tx<'_>, completed_before: Option<i64>) -> Resu
          ORDER BY i.rowid",
         [completed_before],
         |row| row.get(0),
-    )
+    );
+    readable::or_one_by_one(all, || {
+        let is_wanted = |id: &str| is_finished_root(tx, id, completed_before);
+        readable::those(tx, usize::MAX, is_wanted)
+    })
 }
 
 /// Whether the instance is such a root.
@@ -345,14 +373,18 @@ pub(crate) fn list_completed_before(
     completed_before: Option<i64>,
     limit: u32,
 ) -> Result<Vec<String>> {
-    tx.all(
+    let all = tx.all(
         "SELECT i.instance_id FROM instances AS i LEFT JOIN executions AS e
              ON e.instance_id = i.instance_id AND e.execution_id = i.current_execution_id
          WHERE ?1 IS NULL OR e.completed_at < ?1
          ORDER BY i.rowid LIMIT ?2",
         (completed_before, limit),
         |row| row.get(0),
-    )
+    );
+    readable::or_one_by_one(all, || {
+        let is_wanted = |id: &str| matches_completed_before(tx, id, completed_before);
+        readable::those(tx, usize::try_from(limit).unwrap_or(usize::MAX), is_wanted)
+    })
 }
 
 /// Whether the instance exists and its current execution ended before a time, if one is given.

@@ -23,6 +23,15 @@ pub(crate) fn latest_time(statements: &dyn Prepared) -> Result<Option<i64>> {
     Ok(latest)
 }
 
+/// The same without the rows of the queues, the last of which cannot be read.
+pub(crate) fn latest_time_but_of_queues(statements: &dyn Prepared) -> Result<Option<i64>> {
+    let latest = statements.with(
+        "SELECT MAX(at) FROM (SELECT MAX(locked_at) AS at FROM instance_locks UNION ALL SELECT at FROM store_time)",
+        |statement| statement.query_row([], |row| row.get(0)),
+    )?;
+    Ok(latest)
+}
+
 /// Stores the time for the process that opens the store next.
 pub(crate) fn store_time(statements: &dyn Prepared, now: i64) -> Result<()> {
     statements.with(

@@ -3,8 +3,9 @@
 //!
 //! Two files write a table that another file owns: `labels.rs` keeps the labels of an instance in its row of
 //! `instances` beside the table that finds instances by label, and `whole_instance/write.rs` restores all rows of an
-//! instance from a snapshot. Three rooms own no table: `instance_pages/` (lists, from many tables), `whole_instance/`
-//! and `budget.rs` (how much one transaction may still delete or write). `latest_time.rs` owns `store_time`.
+//! instance from a snapshot. Four rooms own no table: `instance_pages/` (lists, from many tables), `readable.rs` (lists
+//! where a page cannot be read), `whole_instance/`, and `budget.rs` (how much one transaction may still delete or
+//! write). `latest_time.rs` owns `store_time`.
 //!
 //! What must hold whoever writes a row stands with its table: a message for an instance ends its rest
 //! (`orchestrator_queue/enqueue.rs`), a closed store refuses (`closing.rs`). What one operation decides stands in
@@ -29,9 +30,10 @@ mod latest_time;
 pub(crate) mod nodes;
 pub(crate) mod orchestrator_queue;
 pub(crate) mod pauses;
+pub(crate) mod readable;
 pub(crate) mod rests;
 pub(crate) mod sessions;
 pub(crate) mod whole_instance;
 pub(crate) mod worker_queue;
 
-pub(crate) use latest_time::{latest_time, store_time, take_write_lock};
+pub(crate) use latest_time::{latest_time, latest_time_but_of_queues, store_time, take_write_lock};

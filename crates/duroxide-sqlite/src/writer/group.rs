@@ -84,13 +84,27 @@ impl<'g, 'c> Group<'g, 'c> {
         if let OtherConnections::MayHaveWritten(version) = memory.check(self.statements)? {
             // A newer build may have migrated the schema meanwhile.
             migrate::check_version(self.statements)?;
-            if let Some(latest) = tables::latest_time(self.statements)? {
+            if let Some(latest) = self.latest_time()? {
                 self.clock.raise_to(latest);
             }
             // Not before: a transaction that is refused here must be refused again the next time.
             memory.seen(version);
         }
         Ok(())
+    }
+
+    /// The latest time that others have stored. If a row that tells it cannot be read, this transaction is lost, and
+    /// the next ones do without.
+    fn latest_time(&self) -> Result<Option<i64>> {
+        let damaged = self.state.damaged;
+        if damaged.has_last_row() {
+            return tables::latest_time_but_of_queues(self.statements);
+        }
+        let latest = tables::latest_time(self.statements);
+        if let Err(SqliteError::Damaged { .. }) = &latest {
+            damaged.add_last_row();
+        }
+        latest
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -52,7 +52,15 @@ impl Source {
     /// The latest time that was stored.
     pub(crate) fn latest_time(&self) -> Result<Option<i64>> {
         match &self.first {
-            Some(conn) => tables::latest_time(&Statements::new(conn)),
+            Some(conn) => {
+                let statements = Statements::new(conn);
+                match tables::latest_time(&statements) {
+                    Err(SqliteError::Damaged { .. }) => {
+                        tables::latest_time_but_of_queues(&statements)
+                    }
+                    latest => latest,
+                }
+            }
             None => Ok(None),
         }
     }

@@ -17,8 +17,8 @@ use duroxide_validation::{items, kinds};
 
 pub(crate) const LEASE: Duration = Duration::from_secs(5);
 /// The handler of every instance here.
-const NAME: &str = "Orch";
-const VERSION: &str = "1.0.0";
+pub(crate) const NAME: &str = "Orch";
+pub(crate) const VERSION: &str = "1.0.0";
 pub(crate) const NO_WAIT: Duration = Duration::ZERO;
 
 /// A clock that stands still until it is moved.

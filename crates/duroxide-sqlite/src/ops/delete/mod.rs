@@ -24,8 +24,8 @@ use crate::ops::inspect::{descend, descend_up_to};
 use crate::ops::steps::{INSTANCE_ROWS, STEP_INSTANCES, STEP_ROWS};
 use crate::tables::deletions::{self, Left};
 use crate::tables::{
-    executions, heartbeats, instance_locks, instances, orchestrator_queue, pauses, rests,
-    worker_queue,
+    executions, heartbeats, instance_locks, instances, orchestrator_queue, pauses,
+    readable, rests, worker_queue,
 };
 use crate::tx::{InstanceChange, Tx, stored_ms};
 use crate::writer_tx::WriterTx;
@@ -66,7 +66,9 @@ pub(crate) fn bulk_roots(tx: &Tx<'_>, filter: &InstanceFilter) -> Result<Vec<Str
     };
     let mut roots = Vec::new();
     for id in ids {
-        if instances::is_finished_root(tx, id, completed_before)? {
+        // One that cannot be read is left alone.
+        let is_one = instances::is_finished_root(tx, id, completed_before);
+        if readable::unless_damaged(is_one)?.unwrap_or(false) {
             roots.push(id.clone());
         }
     }

@@ -1,6 +1,6 @@
 //! Pages and counts of instances. In: a [`Criteria`], and which rows to begin with. Out: summaries. Reads `instances`
 //! together with the current execution; every statement names the index it walks, so that no page reads the whole table
-//! by accident.
+//! by accident. Where a page of the file cannot be read, `one_by_one.rs` goes on.
 
 mod few;
 mod handlers;
@@ -133,9 +133,10 @@ macro_rules! admitted {
                   AND b.instance_id = i.instance_id)))
            AND (?20 IS NULL OR ?20 = EXISTS (SELECT 1 FROM blocked AS k WHERE k.instance_id = i.instance_id
                   AND k.incarnation IS i.incarnation AND k.execution_id = i.current_execution_id
-                  AND e.status NOT IN ('Completed', 'Failed') AND k.last_event_id =
+                  AND e.status NOT IN ('Completed', 'Failed')
+                  AND CASE WHEN k.last_event_id < 0 THEN i.updated_at <= k.noted_at ELSE k.last_event_id =
                   (SELECT MAX(h.event_id) FROM history AS h
-                   WHERE h.instance_id = i.instance_id AND h.execution_id = i.current_execution_id)))"
+                   WHERE h.instance_id = i.instance_id AND h.execution_id = i.current_execution_id) END))"
     };
 }
 
@@ -145,19 +146,27 @@ macro_rules! page {
         page!($source, "i.", $key, $way, $beyond)
     };
     ($source:literal, $of:literal, $key:literal, $way:literal, $beyond:literal) => {
+        page!(
+            $source,
+            "executions AS e ON e.instance_id = i.instance_id AND e.execution_id = i.current_execution_id",
+            "(SELECT COUNT(*) FROM history AS h WHERE h.instance_id = id AND h.execution_id = execution)",
+            "(SELECT p.instance_id FROM instances AS p WHERE p.instance_id = i.parent_instance_id
+                  AND (i.parent_incarnation IS NULL OR i.parent_incarnation = p.incarnation))",
+            $of, $key, $way, $beyond
+        )
+    };
+    ($source:literal, $executions:literal, $events:literal, $parent:literal,
+     $of:literal, $key:literal, $way:literal, $beyond:literal) => {
         concat!(
             "SELECT id, name, version, status, custom_status, execution, created_at, updated_at, completed_at, parent,
                  (SELECT u.paused_at FROM pauses AS u WHERE u.instance_id = id),
-                 COALESCE(labels, '{}'),
-                 (SELECT COUNT(*) FROM history AS h WHERE h.instance_id = id AND h.execution_id = execution), memo, incarnation
+                 COALESCE(labels, '{}'), ", $events, ", memo, incarnation
              FROM (SELECT i.instance_id AS id, i.orchestration_name AS name,
                  COALESCE(i.orchestration_version, 'unknown') AS version, COALESCE(e.status, 'Unknown') AS status,
                  i.custom_status AS custom_status, i.current_execution_id AS execution, i.created_at AS created_at,
                  i.updated_at AS updated_at, e.completed_at AS completed_at, i.memo AS memo, i.labels AS labels,
-                 i.incarnation AS incarnation,
-                 (SELECT p.instance_id FROM instances AS p WHERE p.instance_id = i.parent_instance_id
-                  AND (i.parent_incarnation IS NULL OR i.parent_incarnation = p.incarnation)) AS parent
-             FROM ", joined!($source), admitted!(),
+                 i.incarnation AS incarnation, ", $parent, " AS parent
+             FROM ", $source, " LEFT JOIN ", $executions, admitted!(),
             " AND (", $of, $key, ", ", $of, "instance_id) ", $beyond, " (?21, ?22)
              ORDER BY ", $of, $key, " ", $way, ", ", $of, "instance_id ", $way, " LIMIT ?23)"
         )
@@ -379,5 +388,7 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<InstanceSummary> {
     Ok(summary)
 }
 
+// After the macros, which they use.
+pub(crate) mod one_by_one;
 #[cfg(test)]
 mod tests;

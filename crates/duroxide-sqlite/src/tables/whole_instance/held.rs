@@ -4,6 +4,7 @@
 use duroxide_core::provider::HeldIds;
 
 use crate::error::Result;
+use crate::tables::readable;
 use crate::tx::Tx;
 
 /// Where a page begins.
@@ -41,11 +42,13 @@ pub(crate) fn held(tx: &Tx<'_>, after: &Position, limit: u32) -> Result<HeldIds>
     let limit = i64::from(limit.max(1));
     match after {
         Position::Instance(row) => {
-            let found: Vec<(i64, String)> = tx.all(
+            let found = tx.all(
                 "SELECT rowid, instance_id FROM instances WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
                 (row, limit),
                 |row| Ok((row.get(0)?, row.get(1)?)),
-            )?;
+            );
+            let found: Vec<(i64, String)> =
+                readable::or_one_by_one(found, || readable::rows_after(tx, *row, limit))?;
             let next = match found.last() {
                 Some((row, _)) if found.len() as i64 == limit => Position::Instance(*row),
                 _ => Position::Queued(String::new()),

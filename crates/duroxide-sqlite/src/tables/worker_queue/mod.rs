@@ -60,20 +60,34 @@ pub(crate) fn push(
     Ok(())
 }
 
-/// Frees items whose lease ran out. The token stays: its holder may still hand the item back.
-pub(crate) fn free_expired(tx: &Tx<'_>) -> Result<()> {
-    // Asked first, because it is nearly always in vain: the update would set up a temporary table each time.
-    let expired = tx.first(
-        "SELECT 1 FROM worker_queue WHERE locked_until <= ?1 LIMIT 1",
+/// Items whose lease ran out, the first ones first: at most `max`, without those that are passed over. The rows
+/// themselves are not read.
+pub(crate) fn ids_of_expired(
+    tx: &Tx<'_>,
+    max: usize,
+    is_passed_over: impl Fn(i64) -> bool,
+) -> Result<Vec<i64>> {
+    let mut found = Vec::new();
+    tx.walk(
+        "SELECT id FROM worker_queue INDEXED BY idx_worker_available WHERE locked_until <= ?1 ORDER BY locked_until",
         [tx.now],
-        |_| Ok(()),
+        |row| {
+            let id = row.get(0)?;
+            if !is_passed_over(id) {
+                found.push(id);
+            }
+            Ok(found.len() < max)
+        },
     )?;
-    if expired.is_some() {
-        tx.execute(
-            "UPDATE worker_queue SET locked_until = NULL WHERE locked_until <= ?1",
-            [tx.now],
-        )?;
-    }
+    Ok(found)
+}
+
+/// Frees an item whose lease ran out. The token stays: its holder may still hand the item back.
+pub(crate) fn free_expired(tx: &Tx<'_>, id: i64) -> Result<()> {
+    tx.execute(
+        "UPDATE worker_queue SET locked_until = NULL WHERE id = ?1",
+        [id],
+    )?;
     Ok(())
 }
 

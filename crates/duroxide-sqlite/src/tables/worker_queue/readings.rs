@@ -126,3 +126,13 @@ pub(crate) fn call_of(tx: &Tx<'_>, id: i64) -> Result<Option<(String, u64)>> {
         |row| Ok((row.get(0)?, unsigned(row, 1)?)),
     )
 }
+
+/// Reads all of an item, to find out whether that can be done.
+pub(crate) fn read_through(tx: &Tx<'_>, id: i64) -> Result<()> {
+    let read = tx.first(
+        "SELECT work_item, created_at, incarnation, name FROM worker_queue WHERE id = ?1",
+        [id],
+        |_| Ok(()),
+    );
+    read.map(drop)
+}
