@@ -11,6 +11,7 @@ use super::group::{self, Group};
 use super::messages::{self, save_lease};
 use super::role;
 use super::tables::Tables;
+use crate::budget::Budget;
 use crate::lease::{After, Lease, LeaseToken, UNDISTURBED};
 use crate::message::{Claim, Claimed, Message, later_ms, opens_at_ms};
 use crate::poll::Attempt;
@@ -49,12 +50,17 @@ pub(super) fn claim(
 ) -> Result<(Attempt<Vec<Claimed>>, bool)> {
     let queue = claim.queue.name.as_ref();
     let promoted = promote(tables, queue, now_ms)?;
-    let mut claimed = Vec::new();
+    let mut claimed: Vec<Claimed> = Vec::new();
+    let mut budget = Budget::default();
     let mut heads = heads(tables, claim, now_ms)?;
     while claimed.len() < claim.max
+        && !budget.is_spent(claim)
         && let Some(Reverse((_, (_, _, name), line))) = heads.pop()
     {
-        claimed.extend(take(tables, queue, &name, claim, now_ms)?);
+        if let Some(one) = take(tables, queue, &name, claim, now_ms)? {
+            budget.spend(&one.messages);
+            claimed.push(one);
+        }
         heads.extend(head(tables, line, claim, now_ms)?);
     }
     Ok(if claimed.is_empty() {

@@ -414,6 +414,8 @@ async fn compare(steps: Vec<Step>) {
                     messages_max: bounds.0,
                     bytes_max: bounds.1,
                     followers_max: bounds.1 / 7,
+                    messages_in_all_max: bounds.0.saturating_mul(2),
+                    bytes_in_all_max: bounds.1.saturating_mul(2),
                     owner: owner.map(|(id, new_keys_max)| Owner {
                         id: id.to_owned(),
                         lease_ms: 1_500,
