@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, BinaryHeap};
 
 use ::redb::ReadableTable;
 
+use super::discarded_groups;
 use super::error::{Result, in_order};
 use super::group::{self, Group};
 use super::messages::{self, save_lease};
@@ -286,7 +287,8 @@ pub(super) fn complete(
     Ok((removed, more))
 }
 
-fn forget(tables: &mut Tables<'_>, queue: &str, id: u64) -> Result<Option<Message>> {
+/// Removes a message; where its group stands is for the caller to put right.
+pub(super) fn forget(tables: &mut Tables<'_>, queue: &str, id: u64) -> Result<Option<Message>> {
     if tables.states.get(id)?.is_none() {
         return Ok(None);
     }
@@ -383,11 +385,7 @@ pub(super) fn delete_group(tables: &mut Tables<'_>, queue: &str, name: &str) -> 
     if let Some(token) = group.lease {
         tables.leases.remove(token.as_str())?;
     }
-    let mut removed = 0;
-    for id in messages::of_group(&tables.by_group, queue, name)? {
-        removed += u64::from(forget(tables, queue, id)?.is_some());
-    }
-    Ok(removed)
+    discarded_groups::delete(tables, queue, name, true)
 }
 
 pub(super) fn hold_followers(
