@@ -81,11 +81,12 @@ impl RedbStore {
     ///
     /// # Errors
     ///
-    /// Those of [`open`](Self::open).
+    /// Those of [`open`](Self::open), and [`StoreError::Permanent`] for options that cannot work.
     pub fn open_with(
         path: impl AsRef<Path>,
         options: RedbOptions,
     ) -> std::result::Result<Self, StoreError> {
+        options.check()?;
         let opening = || {
             let file = File::at(path.as_ref(), options.cache_bytes);
             Self::over(file.map_err(Trouble::into_store_error)?, options)
