@@ -9,6 +9,7 @@
 
 pub mod adapter;
 mod atomic;
+mod budget;
 mod clock;
 pub mod conformance;
 mod error;

@@ -280,6 +280,12 @@ pub struct Claim {
     pub bytes_max: usize,
     /// How many followers of one group at most, at least one; the claim ends before the next one.
     pub followers_max: usize,
+    /// After this many messages of all its groups together the claim takes no further group; the first one comes
+    /// whatever it holds. Grouped delivery only.
+    pub messages_in_all_max: usize,
+    /// After this many bytes of messages of all its groups together the claim takes no further group; the first one
+    /// comes whatever it holds. Grouped delivery only.
+    pub bytes_in_all_max: usize,
     /// Owner that claims; without an owner, messages with an affinity key are left alone.
     pub owner: Option<Owner>,
     /// Scope whose entry named like the group is read in the same step and handed out with the claim.
@@ -304,6 +310,8 @@ impl Claim {
             messages_max: usize::MAX,
             bytes_max: usize::MAX,
             followers_max: usize::MAX,
+            messages_in_all_max: usize::MAX,
+            bytes_in_all_max: usize::MAX,
             owner: None,
             attach: None,
             guards: Vec::new(),

@@ -24,6 +24,12 @@ pub const CLAIM_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// the next one. Code may read one of them per execution, and carries the others on.
 pub const CLAIM_QUEUE_MESSAGES_MAX: usize = 64;
 
+/// After this many messages of all its instances together a claim takes no further instance.
+pub const CLAIM_MESSAGES_IN_ALL_MAX: usize = 4 * CLAIM_MESSAGES_MAX;
+
+/// After this many bytes of messages of all its instances together a claim takes no further instance.
+pub const CLAIM_BYTES_IN_ALL_MAX: usize = 4 * CLAIM_BYTES_MAX;
+
 /// What a dispatcher asks for when it claims turns.
 ///
 /// ```
@@ -35,6 +41,12 @@ pub const CLAIM_QUEUE_MESSAGES_MAX: usize = 64;
 #[derive(Clone)]
 pub struct TurnClaim {
     /// The largest number of instances; at least one.
+    ///
+    /// One claim takes a bounded number of messages in all. Once its instances have brought
+    /// [`CLAIM_MESSAGES_IN_ALL_MAX`] messages or [`CLAIM_BYTES_IN_ALL_MAX`] bytes of them, it takes no further instance
+    /// and leaves the others as they are, untried, to the next claim. The first instance always gets what
+    /// [`messages_max`](Self::messages_max) allows, and so does each one that is begun within the bound: it is never
+    /// exceeded by more than one instance may bring.
     pub max: usize,
     /// Lease of each claimed instance.
     pub lock_timeout: Duration,

@@ -31,8 +31,9 @@ mod writes;
 pub use admin::{ProviderAdmin, walk};
 pub use blocked::BlockNote;
 pub use claim::{
-    CLAIM_BYTES_MAX, CLAIM_MESSAGES_MAX, CLAIM_QUEUE_MESSAGES_MAX, CachedHistories, CachedHistory,
-    ClaimedTurn, ClaimedWork, HandOut, TurnClaim, TurnHistory, WorkClaim,
+    CLAIM_BYTES_IN_ALL_MAX, CLAIM_BYTES_MAX, CLAIM_MESSAGES_IN_ALL_MAX, CLAIM_MESSAGES_MAX,
+    CLAIM_QUEUE_MESSAGES_MAX, CachedHistories, CachedHistory, ClaimedTurn, ClaimedWork, HandOut,
+    TurnClaim, TurnHistory, WorkClaim,
 };
 pub use contract::Provider;
 pub use error::ProviderError;

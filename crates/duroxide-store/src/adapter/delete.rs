@@ -148,7 +148,7 @@ impl Found {
                 incarnation = None;
             }
             if let Some(incarnation) = incarnation {
-                found.unborn = unborn::of(store, id, incarnation).await?;
+                found.unborn = unborn::of(store, &found.asked, incarnation).await?;
             }
             if found.current.is_none() && found.executions > 0 {
                 let executions = super::read::executions(store, id).await?;
@@ -294,47 +294,71 @@ fn tally(counted: &[Counted], counts: &[u64], instances: u64) -> DeleteInstanceR
     result
 }
 
-/// Deletes finished roots that match, each with its tree; a tree in which anything runs is left alone.
+/// Deletes finished roots that match, each with its tree; a tree in which anything runs is left alone. What is wrong
+/// with one instance is logged and stops no other; a store that is away ends the call.
 pub(super) async fn bulk<S: EventStore>(
     store: &S,
     filter: &InstanceFilter,
 ) -> Result<DeleteInstanceResult> {
     let mut total = DeleteInstanceResult::default();
-    let mut matching = 0;
+    let mut trees = 0;
     for root in oldest_first(store, filter).await? {
+        if trees >= limit(filter) {
+            break;
+        }
         if !is_finished(&root) || !selects(filter, &root) {
             continue;
         }
-        if root.row.parent.is_some()
-            && inspect::living_parent(store, root.row.clone())
-                .await?
-                .is_some()
-        {
-            continue;
-        }
-        if matching >= limit(filter) {
-            break;
-        }
-        matching += 1;
-        let tree = tree(store, &root.id).await?;
-        // It may be another one by now.
-        let is_meant =
-            |found: &Found| found.id != root.id || ended_in_time(filter, found.current.as_ref());
-        match run_if(store, &tree, false, is_meant).await {
-            Ok(deleted) => {
+        match delete_tree(store, filter, &root).await {
+            Ok(Some(deleted)) => {
+                trees += 1;
                 total.instances_deleted += deleted.instances_deleted;
                 total.executions_deleted += deleted.executions_deleted;
                 total.events_deleted += deleted.events_deleted;
                 total.queue_messages_deleted += deleted.queue_messages_deleted;
             }
-            // Something in the tree runs, or was started since the tree was read.
-            Err(Error::Refused(Refusal::StillRunning { .. } | Refusal::ChildLeftBehind { .. })) => {
-                matching -= 1
-            }
-            Err(error) => return Err(error),
+            Ok(None) => {}
+            Err(error) => passed_over(&root.id, "deleted", error)?,
         }
     }
     Ok(total)
+}
+
+/// Deletes a finished root with its tree; `None` if it is no root, or something in its tree runs or was started since
+/// the tree was read.
+async fn delete_tree<S: EventStore>(
+    store: &S,
+    filter: &InstanceFilter,
+    root: &Listed,
+) -> Result<Option<DeleteInstanceResult>> {
+    if root.row.parent.is_some()
+        && inspect::living_parent(store, root.row.clone())
+            .await?
+            .is_some()
+    {
+        return Ok(None);
+    }
+    let tree = tree(store, &root.id).await?;
+    // It may be another one by now.
+    let is_meant =
+        |found: &Found| found.id != root.id || ended_in_time(filter, found.current.as_ref());
+    match run_if(store, &tree, false, is_meant).await {
+        Ok(deleted) => Ok(Some(deleted)),
+        Err(Error::Refused(Refusal::StillRunning { .. } | Refusal::ChildLeftBehind { .. })) => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// A bulk call goes on without an instance, unless the store is at fault: oldest first, it would meet the same one
+/// again each time, and never those behind it.
+pub(super) fn passed_over(instance: &str, was_to_be: &str, error: Error) -> Result<()> {
+    if !error.is_of_one_instance() {
+        return Err(error);
+    }
+    tracing::error!(target: "duroxide::providers::store", %instance, %error, "an instance that was to be {was_to_be} is passed over");
+    Ok(())
 }
 
 /// The instances that a filter names, or all, oldest first, so that a cleanup in steps comes to an end.

@@ -39,6 +39,15 @@ impl Error {
         Self::Refused(Refusal::undecodable(what, reason))
     }
 
+    /// Whether another instance may fare better: neither is the store away, nor is it closed.
+    pub(super) fn is_of_one_instance(&self) -> bool {
+        !matches!(
+            self,
+            Self::Store(StoreError::Retryable(_) | StoreError::Unknown(_))
+                | Self::Refused(Refusal::Closed { .. })
+        )
+    }
+
     /// The published form: tells the caller whether to try again.
     pub(super) fn at(self, operation: &str) -> ProviderError {
         let message = self.to_string();

@@ -132,20 +132,29 @@ async fn heartbeats<S: EventStore>(
     Ok(deletions)
 }
 
+/// Prunes instances that match, oldest first. What is wrong with one is logged and stops no other; a store that is away
+/// ends the call.
 pub(super) async fn bulk<S: EventStore>(
     store: &S,
     filter: &InstanceFilter,
     options: &PruneOptions,
 ) -> Result<PruneResult> {
     let mut total = PruneResult::default();
-    let all = delete::oldest_first(store, filter).await?.into_iter();
-    let matching = all.filter(|one| delete::selects(filter, one));
-    for one in matching.take(delete::limit(filter)) {
+    for one in delete::oldest_first(store, filter).await? {
+        if total.instances_processed >= delete::limit(filter) as u64 {
+            break;
+        }
+        if !delete::selects(filter, &one) {
+            continue;
+        }
         let pruned = match run(store, &one.id, options).await {
             Ok(pruned) => pruned,
             // Deleted since the list was read.
             Err(Error::Refused(Refusal::InstanceNotFound { .. })) => continue,
-            Err(error) => return Err(error),
+            Err(error) => {
+                delete::passed_over(&one.id, "pruned", error)?;
+                continue;
+            }
         };
         total.instances_processed += pruned.instances_processed;
         total.executions_deleted += pruned.executions_deleted;

@@ -189,6 +189,53 @@ pub async fn a_claim_keeps_its_bounds(harness: &impl Harness) {
     }
 }
 
+/// A claim of several groups ends once they brought enough together, be it messages or bytes; the others come with the
+/// next one, untried. The first comes whatever it holds.
+pub async fn a_claim_of_several_groups_keeps_its_bounds(harness: &impl Harness) {
+    let desk = Desk::new(harness, GROUPS);
+    for group in ["a", "b", "c", "d"] {
+        for text in ["1", "2"] {
+            desk.put(group, text).await;
+        }
+    }
+    let all = || Claim {
+        max: 8,
+        ..desk.ask()
+    };
+    let few = Claim {
+        messages_in_all_max: 3,
+        ..all()
+    };
+    let short = Claim {
+        bytes_in_all_max: 3,
+        ..all()
+    };
+    let one = Claim {
+        messages_in_all_max: 0,
+        ..all()
+    };
+    for (claim, expected) in [
+        (&few, vec!["a", "b"]),
+        (&one, vec!["c"]),
+        (&short, vec!["d"]),
+    ] {
+        let claimed = desk.claim_with(claim.clone()).await;
+        let groups: Vec<&str> = claimed.iter().map(|one| one.group.as_str()).collect();
+        assert_eq!(groups, expected);
+        for one in &claimed {
+            assert_eq!(texts(one), ["1", "2"]);
+            assert!(one.messages.iter().all(|message| message.attempts == 1));
+        }
+    }
+    for group in ["e", "f", "g"] {
+        for text in ["1", "2"] {
+            desk.put(group, text).await;
+        }
+    }
+    assert_eq!(desk.claim_with(short).await.len(), 2);
+    assert_eq!(desk.claim_with(few).await.len(), 1);
+}
+
 /// A successor goes before older leads: it gives the kind, and comes with a full claim.
 pub async fn a_successor_goes_before_leads(harness: &impl Harness) {
     let desk = Desk::new(harness, GROUPS);

@@ -250,6 +250,7 @@ macro_rules! for_each_store_case {
             an_old_alarm_opens_its_group,
             an_urgent_alarm_opens_its_group_at_once,
             a_claim_keeps_its_bounds,
+            a_claim_of_several_groups_keeps_its_bounds,
             a_rest_ends_when_a_message_becomes_visible,
             a_group_does_not_rest_behind_an_arrival,
             no_claim_takes_the_same_twice,

@@ -11,6 +11,7 @@ use duroxide_core::defect::Defect;
 
 use super::group::{Group, GroupLease, Place};
 use super::indexed_messages::{IndexedMessages, remove_from};
+use crate::budget::Budget;
 use crate::lease::{After, Lease, LeaseToken, UNDISTURBED};
 use crate::message::{Backlog, Claim, Claimed, Depth, Message, later_ms, opens_at_ms};
 use crate::poll::Attempt;
@@ -51,12 +52,17 @@ impl Grouped {
 
     pub(super) fn claim(&mut self, claim: &Claim, now_ms: u64) -> Attempt<Vec<Claimed>> {
         self.promote(now_ms);
-        let mut claimed = Vec::new();
+        let mut claimed: Vec<Claimed> = Vec::new();
+        let mut budget = Budget::default();
         let mut heads = self.heads(claim, now_ms);
         while claimed.len() < claim.max
+            && !budget.is_spent(claim)
             && let Some(Reverse((_, (_, _, name), line))) = heads.pop()
         {
-            claimed.extend(self.take(&name, claim, now_ms));
+            if let Some(one) = self.take(&name, claim, now_ms) {
+                budget.spend(&one.messages);
+                claimed.push(one);
+            }
             heads.extend(self.head(line, claim, now_ms));
         }
         if claimed.is_empty() {

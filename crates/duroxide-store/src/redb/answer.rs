@@ -7,9 +7,9 @@ use ::redb::ReadableTableMetadata;
 use super::error::{Result, in_order};
 use super::group::FOLLOWING;
 use super::tables::Views;
-use super::{backlog, discarded, messages};
+use super::{backlog, discarded, discarded_groups, messages};
 use crate::atomic::{Answer, Query};
-use crate::lease::Lease;
+use crate::lease::{Lease, LeaseToken};
 use crate::message::{Delivery, Depth, Message, Queue};
 use crate::record::{Entry, PartitionInfo, Record};
 
@@ -39,9 +39,7 @@ pub(super) fn run(views: &Views, query: &Query, now_ms: u64) -> Result<Answer> {
             limit,
         } => Answer::Entries(entries(views, scope, after.as_deref(), *limit)?),
         Query::Count { scope } => Answer::Count(count(views, scope)?),
-        Query::Lease { token } => {
-            Answer::Lease(messages::lease(&views.leases, token.as_str(), now_ms)?)
-        }
+        Query::Lease { token } => Answer::Lease(lease(views, token, now_ms)?),
         Query::Leases { queue, group } => {
             check_delivery(views, queue)?;
             Answer::Leases(leases(views, queue, group, now_ms)?)
@@ -181,9 +179,25 @@ fn count(views: &Views, scope: &str) -> Result<u64> {
 fn by_id(views: &Views, queue: &str, ids: &[u64]) -> Result<Vec<Message>> {
     let mut found = Vec::with_capacity(ids.len());
     for id in ids {
-        found.extend(messages::load(&views.messages, &views.states, queue, *id)?);
+        found.extend(living(views, queue, *id)?);
     }
     Ok(found)
+}
+
+/// A message, unless it is dead.
+fn living(views: &Views, queue: &str, id: u64) -> Result<Option<Message>> {
+    match messages::load(&views.messages, &views.states, queue, id)? {
+        Some(message) if discarded_groups::is_hidden(views, queue, &message.group)? => Ok(None),
+        message => Ok(message),
+    }
+}
+
+/// A lease, unless its messages are dead.
+fn lease(views: &Views, token: &LeaseToken, now_ms: u64) -> Result<Option<Lease>> {
+    match messages::lease(&views.leases, token.as_str(), now_ms)? {
+        Some(lease) if discarded_groups::is_hidden(views, &lease.queue, &lease.group)? => Ok(None),
+        lease => Ok(lease),
+    }
 }
 
 fn page(
@@ -194,21 +208,33 @@ fn page(
     limit: usize,
 ) -> Result<Vec<Message>> {
     let ids = match group {
+        Some(group) if discarded_groups::is_hidden(views, queue, group)? => Vec::new(),
         Some(group) => messages::of_group(&views.by_group, queue, group)?,
-        None => {
-            let range = (queue, after.saturating_add(1))..=(queue, u64::MAX);
-            let mut ids = Vec::new();
-            for found in views.messages.range(range)?.take(limit) {
-                ids.push(found?.0.value().1);
-            }
-            ids
-        }
+        None => all_after(views, queue, after, limit)?,
     };
     let mut page = Vec::new();
     for id in ids.into_iter().filter(|id| *id > after).take(limit) {
         page.extend(messages::load(&views.messages, &views.states, queue, id)?);
     }
     Ok(page)
+}
+
+/// The first messages of a queue above a number, without those that are dead.
+fn all_after(views: &Views, queue: &str, after: u64, limit: usize) -> Result<Vec<u64>> {
+    let mut ids = Vec::new();
+    for found in views
+        .messages
+        .range((queue, after.saturating_add(1))..=(queue, u64::MAX))?
+    {
+        if ids.len() >= limit {
+            break;
+        }
+        let (place, row) = found?;
+        if !discarded_groups::is_hidden(views, queue, row.value().0)? {
+            ids.push(place.value().1);
+        }
+    }
+    Ok(ids)
 }
 
 fn depths(views: &Views, queue: &Queue, now_ms: u64) -> Result<Vec<Depth>> {
@@ -219,6 +245,9 @@ fn depths(views: &Views, queue: &Queue, now_ms: u64) -> Result<Vec<Depth>> {
         let (place, row) = found?;
         let id = place.value().1;
         let (group, _, _, label, ..) = row.value();
+        if discarded_groups::is_hidden(views, name, group)? {
+            continue;
+        }
         let leased = match queue.delivery {
             Delivery::Single => item_lease(views, id, now_ms)?.is_some(),
             Delivery::Grouped => {
@@ -255,6 +284,9 @@ fn leases(views: &Views, queue: &Queue, group: &str, now_ms: u64) -> Result<Vec<
         return Ok(lease.into_iter().collect());
     }
     let mut leases = Vec::new();
+    if discarded_groups::is_hidden(views, &queue.name, group)? {
+        return Ok(leases);
+    }
     for id in messages::of_group(&views.by_group, &queue.name, group)? {
         leases.extend(item_lease(views, id, now_ms)?);
     }

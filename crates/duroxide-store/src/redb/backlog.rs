@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use ::redb::ReadableTableMetadata as _;
+
+use super::discarded_groups;
 use super::error::{Result, in_order};
 use super::grouped::above;
 use super::messages;
@@ -119,6 +122,7 @@ fn singles(
     now_ms: u64,
     tally: &mut Tally,
 ) -> Result<()> {
+    let has_remains = !views.discarded_groups.is_empty()?;
     let mut from: (Option<String>, Option<String>) = (None, None);
     loop {
         let start = (queue, from.0.as_deref(), from.1.as_deref(), None, 0);
@@ -133,6 +137,9 @@ fn singles(
                 break;
             }
             line = Some(here);
+            if has_remains && is_hidden(views, queue, id)? {
+                continue;
+            }
             count += 1;
             oldest = oldest.min(id);
             if count >= count_max {
@@ -142,12 +149,10 @@ fn singles(
         let Some((label, kind)) = line else {
             break;
         };
-        tally.add(
-            kind.as_deref(),
-            count,
-            since(views, queue, oldest)?,
-            count_max,
-        );
+        if count > 0 {
+            let since_ms = since(views, queue, oldest)?;
+            tally.add(kind.as_deref(), count, since_ms, count_max);
+        }
         from = (label, Some(above(kind.as_deref())));
     }
     for slot in views
@@ -157,11 +162,23 @@ fn singles(
     {
         let (_, at, id) = slot?.0.value();
         let row = views.messages.get((queue, id))?;
-        if let Some(row) = row {
-            tally.add(row.value().4, 1, at, count_max);
+        let Some(row) = row else {
+            continue;
+        };
+        let (group, _, _, _, kind, ..) = row.value();
+        if !discarded_groups::is_hidden(views, queue, group)? {
+            tally.add(kind, 1, at, count_max);
         }
     }
     Ok(())
+}
+
+/// Whether a ready message is dead.
+fn is_hidden(views: &Views, queue: &str, id: u64) -> Result<bool> {
+    match views.messages.get((queue, id))? {
+        Some(row) => discarded_groups::is_hidden(views, queue, row.value().0),
+        None => Ok(false),
+    }
 }
 
 fn since(views: &Views, queue: &str, id: u64) -> Result<u64> {

@@ -6,7 +6,7 @@ use ::redb::ReadableTable;
 
 use super::error::Result;
 use super::tables::Tables;
-use super::{discarded, group, grouped, messages, role, single};
+use super::{discarded, discarded_groups, group, grouped, messages, role, single};
 use crate::atomic::{Batch, Guard, Operation};
 use crate::error::StoreError;
 use crate::lease::{Lease, LeaseToken};
@@ -73,7 +73,9 @@ fn check_guard(tables: &Tables<'_>, guard: &Guard, now_ms: u64) -> Result<()> {
             group,
             is_there,
         } => {
-            if role::has_lead(&tables.roles, &queue.name, group)? == *is_there {
+            let has_lead = role::has_lead(&tables.roles, &queue.name, group)?
+                && !discarded_groups::has(tables, &queue.name, group)?;
+            if has_lead == *is_there {
                 return Ok(());
             }
             return Err(StoreError::Conflict(format!("leads of {group} changed")).into());
@@ -122,8 +124,17 @@ fn check_undisturbed(tables: &Tables<'_>, token: &LeaseToken, now_ms: u64) -> Re
 }
 
 fn known_lease(tables: &Tables<'_>, token: &LeaseToken, now_ms: u64) -> Result<Lease> {
-    let lease = messages::lease(&tables.leases, token.as_str(), now_ms)?;
+    let lease = living_lease(tables, token, now_ms)?;
     Ok(lease.ok_or_else(|| StoreError::LeaseLost(token.to_string()))?)
+}
+
+/// A lease, unless its messages are dead.
+fn living_lease(tables: &Tables<'_>, token: &LeaseToken, now_ms: u64) -> Result<Option<Lease>> {
+    let lease = messages::lease(&tables.leases, token.as_str(), now_ms)?;
+    match lease {
+        Some(lease) if discarded_groups::has(tables, &lease.queue, &lease.group)? => Ok(None),
+        lease => Ok(lease),
+    }
 }
 
 fn valid_lease(tables: &Tables<'_>, token: &LeaseToken, now_ms: u64) -> Result<Lease> {
@@ -146,7 +157,7 @@ fn check_operation<'b>(
             partition,
             events,
         } => {
-            let is_dead = discarded::covering(&tables.discarded, entity, *partition)?.is_some();
+            let is_dead = discarded::expect_little(tables, entity, *partition)?;
             for event in events {
                 let place = (entity.as_str(), *partition, event.number);
                 let is_there = !is_dead && tables.events.get(place)?.is_some();
@@ -162,13 +173,17 @@ fn check_operation<'b>(
             valid_lease(tables, lease, now_ms).map(drop)
         }
         Operation::Release { lease, .. } => known_lease(tables, lease, now_ms).map(drop),
-        Operation::Enqueue { queue, .. }
-        | Operation::DeleteMessages { queue, .. }
+        Operation::Enqueue { queue, message } => {
+            check_delivery(tables, queue)?;
+            discarded_groups::expect_none(tables, &queue.name, &message.group)
+        }
+        Operation::DeleteMessages { queue, .. }
         | Operation::DeleteKeyed { queue, .. }
         | Operation::DeleteGroup { queue, .. } => check_delivery(tables, queue),
-        Operation::SetLabel { queue, .. } | Operation::HoldFollowers { queue, .. } => {
+        Operation::SetLabel { queue, group, .. } | Operation::HoldFollowers { queue, group } => {
             queue.expect(Delivery::Grouped)?;
-            check_delivery(tables, queue)
+            check_delivery(tables, queue)?;
+            discarded_groups::expect_none(tables, &queue.name, group)
         }
         Operation::ShowMessages { queue, .. }
         | Operation::RenewAffinities { queue, .. }
@@ -235,6 +250,7 @@ fn apply(
         }
         Operation::HoldFollowers { queue, group } => {
             know_queue(tables, queue)?;
+            discarded_groups::make_room(tables, &queue.name, group)?;
             grouped::hold_followers(tables, &queue.name, group, now_ms)?;
             Ok(1)
         }
@@ -244,7 +260,8 @@ fn apply(
         Operation::DeleteMessages { queue, ids } => remove(tables, queue, ids, now_ms),
         Operation::ShowMessages { queue, ids } => {
             wake.insert(queue.name.to_string());
-            single::show(tables, &queue.name, ids, now_ms)
+            let ids = discarded_groups::living(tables, &queue.name, ids)?;
+            single::show(tables, &queue.name, &ids, now_ms)
         }
         Operation::DeleteKeyed { queue, group, key } => {
             let ids = messages::of_key(&tables.by_key, &queue.name, group, key)?;
@@ -252,10 +269,7 @@ fn apply(
         }
         Operation::DeleteGroup { queue, group } => match queue.delivery {
             Delivery::Grouped => grouped::delete_group(tables, &queue.name, group),
-            Delivery::Single => {
-                let ids = messages::of_group(&tables.by_group, &queue.name, group)?;
-                single::remove(tables, &queue.name, &ids)
-            }
+            Delivery::Single => discarded_groups::delete(tables, &queue.name, group, false),
         },
         Operation::SetLabel {
             queue,
@@ -265,6 +279,7 @@ fn apply(
         } => {
             wake.insert(queue.name.to_string());
             know_queue(tables, queue)?;
+            discarded_groups::make_room(tables, &queue.name, group)?;
             let labels = (label.clone(), kind.clone());
             grouped::set_label(tables, &queue.name, group, labels, now_ms)?;
             Ok(1)
@@ -295,6 +310,7 @@ fn append(tables: &mut Tables<'_>, entity: &str, partition: u64, events: &[Recor
 
 fn enqueue(tables: &mut Tables<'_>, queue: &Queue, new: NewMessage, now_ms: u64) -> Result<u64> {
     know_queue(tables, queue)?;
+    discarded_groups::make_room(tables, &queue.name, &new.group)?;
     let last = tables.numbers.get("last_message")?;
     let id = last.map_or(0, |last| last.value()) + 1;
     tables.numbers.insert("last_message", id)?;
@@ -315,9 +331,10 @@ fn know_queue(tables: &mut Tables<'_>, queue: &Queue) -> Result<()> {
 }
 
 fn remove(tables: &mut Tables<'_>, queue: &Queue, ids: &[u64], now_ms: u64) -> Result<u64> {
+    let ids = discarded_groups::living(tables, &queue.name, ids)?;
     match queue.delivery {
-        Delivery::Grouped => grouped::remove(tables, &queue.name, ids, now_ms),
-        Delivery::Single => single::remove(tables, &queue.name, ids),
+        Delivery::Grouped => grouped::remove(tables, &queue.name, &ids, now_ms),
+        Delivery::Single => single::remove(tables, &queue.name, &ids),
     }
 }
 
@@ -334,7 +351,7 @@ fn apply_to_lease(
     else {
         return Ok(0);
     };
-    let Some(mut lease) = messages::lease(&tables.leases, token.as_str(), now_ms)? else {
+    let Some(mut lease) = living_lease(tables, token, now_ms)? else {
         return Ok(0);
     };
     let grouped = tables.queues.get(lease.queue.as_str())?;

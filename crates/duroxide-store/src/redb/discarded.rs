@@ -1,15 +1,12 @@
 //! Deleted events that are still in the file. A deletion removes a bounded number of events and lists the rest here;
 //! the writer removes those between its other jobs, so that no deletion holds them up. In: deletions and appends inside
 //! a write transaction. Out: which partitions readers pass by. Never: an event of a listed range that is alive, because
-//! an append into such a range removes what is left of it first.
+//! an append into such a range waits until little is left of it, and removes that first.
 
 use ::redb::ReadableTable;
 
-use super::error::Result;
+use super::error::{Result, Trouble};
 use super::tables::{Listed, Tables};
-
-/// Events that one step removes at most: a few milliseconds.
-pub(super) const STEP: usize = 512;
 
 /// Partitions of an entity whose events are all dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +32,22 @@ pub(super) fn covering(
     Ok((partition <= last).then_some(Range { first, last, left }))
 }
 
+/// The listed range that a partition lies in, if anything is listed at all.
+pub(super) fn hiding(tables: &Tables<'_>, entity: &str, partition: u64) -> Result<Option<Range>> {
+    if !tables.has_remains {
+        return Ok(None);
+    }
+    covering(&tables.discarded, entity, partition)
+}
+
+/// Refuses an append into a listed range until one step can remove the rest; returns whether there is one.
+pub(super) fn expect_little(tables: &Tables<'_>, entity: &str, partition: u64) -> Result<bool> {
+    match hiding(tables, entity, partition)? {
+        Some(range) if range.left > tables.step as u64 => Err(Trouble::Later),
+        found => Ok(found.is_some()),
+    }
+}
+
 /// All dead events that are still in the file.
 pub(super) fn left(listed: &impl ReadableTable<(&'static str, u64), Listed>) -> Result<u64> {
     let mut sum = 0;
@@ -48,7 +61,7 @@ pub(super) fn left(listed: &impl ReadableTable<(&'static str, u64), Listed>) -> 
 
 /// Deletes the events of a range of partitions; returns how many were alive.
 pub(super) fn delete(tables: &mut Tables<'_>, entity: &str, first: u64, last: u64) -> Result<u64> {
-    if covering(&tables.discarded, entity, first)?.is_some_and(|range| last <= range.last) {
+    if hiding(tables, entity, first)?.is_some_and(|range| last <= range.last) {
         return Ok(0);
     }
     let mut there = 0;
@@ -64,6 +77,7 @@ pub(super) fn delete(tables: &mut Tables<'_>, entity: &str, first: u64, last: u6
     if removed < there {
         let rest = (last, there - removed);
         tables.discarded.insert((entity, first), rest)?;
+        tables.has_left_some();
     }
     Ok(there - within)
 }
@@ -71,6 +85,9 @@ pub(super) fn delete(tables: &mut Tables<'_>, entity: &str, first: u64, last: u6
 /// Takes the listed ranges within another one off the list; returns how many dead events they have.
 fn take_within(tables: &mut Tables<'_>, entity: &str, first: u64, last: u64) -> Result<u64> {
     let mut ranges = Vec::new();
+    if !tables.has_remains {
+        return Ok(0);
+    }
     for found in tables.discarded.range((entity, first)..=(entity, last))? {
         let (place, value) = found?;
         ranges.push((place.value().1, value.value().1));
@@ -83,7 +100,7 @@ fn take_within(tables: &mut Tables<'_>, entity: &str, first: u64, last: u64) -> 
 
 /// Makes room for an append: removes what is left of a listed range that the partition lies in.
 pub(super) fn make_room(tables: &mut Tables<'_>, entity: &str, partition: u64) -> Result<()> {
-    let Some(range) = covering(&tables.discarded, entity, partition)? else {
+    let Some(range) = hiding(tables, entity, partition)? else {
         return Ok(());
     };
     while remove_some(tables, entity, range.first, range.last)? > 0 {}
@@ -100,7 +117,7 @@ pub(super) fn sweep(tables: &mut Tables<'_>) -> Result<bool> {
     let (last, left) = found.1.value();
     drop(found);
     let removed = remove_some(tables, &entity, first, last)?;
-    if removed < STEP as u64 {
+    if removed < tables.step as u64 {
         tables.discarded.remove((entity.as_str(), first))?;
     } else {
         let rest = (last, left.saturating_sub(removed));
@@ -112,7 +129,7 @@ pub(super) fn sweep(tables: &mut Tables<'_>) -> Result<bool> {
 fn remove_some(tables: &mut Tables<'_>, entity: &str, first: u64, last: u64) -> Result<u64> {
     let mut places = Vec::new();
     let range = (entity, first, 0)..=(entity, last, u64::MAX);
-    for found in tables.events.range(range)?.take(STEP) {
+    for found in tables.events.range(range)?.take(tables.step) {
         let (_, partition, number) = found?.0.value();
         places.push((partition, number));
     }
@@ -129,7 +146,7 @@ mod tests {
 
     use super::super::answer;
     use super::super::commit;
-    use super::super::tables::{self, Views};
+    use super::super::tables::{self, STEP, Views};
     use super::*;
     use crate::atomic::{Batch, Operation, Query};
     use crate::record::Record;
@@ -247,7 +264,16 @@ mod tests {
         let db = file();
         append(&db, 1, 2_000);
         delete_entity(&db);
+        let mut steps = 0;
+        // No append removes more than one step does.
+        while write(&db, |tables| {
+            Ok(matches!(expect_little(tables, "e", 1), Err(Trouble::Later)))
+        }) {
+            assert!(write(&db, sweep));
+            steps += 1;
+        }
         append(&db, 1, 3);
+        assert_eq!(steps, 2);
         assert_eq!(seen(&db), (vec![1], vec![3, 0, 0], 3));
         assert!(!write(&db, sweep));
         assert_eq!(seen(&db), (vec![1], vec![3, 0, 0], 3));

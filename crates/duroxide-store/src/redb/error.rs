@@ -18,6 +18,8 @@ pub(super) fn in_order<K: PartialOrd>(found: &K, start: &K) -> Result<()> {
 pub(super) enum Trouble {
     /// Found out before anything was written: the rest of a shared transaction goes on.
     Refused(StoreError),
+    /// Found out before anything was written: the job is to come again once more of what was deleted is removed.
+    Later,
     /// Found out in the middle: the transaction is given up.
     Broken(::redb::Error),
 }
@@ -26,6 +28,10 @@ impl Trouble {
     pub(super) fn into_store_error(self) -> StoreError {
         match self {
             Self::Refused(error) => error,
+            Self::Later => {
+                let text = "what was deleted under this name is still being removed".to_owned();
+                StoreError::Retryable(text)
+            }
             Self::Broken(::redb::Error::Corrupted(text)) => {
                 StoreError::Corrupt(format!("the file is damaged: {text}"))
             }

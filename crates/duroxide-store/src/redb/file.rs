@@ -15,7 +15,7 @@ use ::redb::{
 };
 
 use super::error::{Result, Trouble};
-use super::tables::{self, CLOCK, FORMAT, FORMAT_WITHOUT_DISCARDED, Tables, numbers};
+use super::tables::{self, CLOCK, FORMAT, FORMATS_BEFORE, Tables, numbers};
 use crate::error::StoreError;
 use duroxide_core::kill;
 
@@ -257,7 +257,7 @@ fn prepare(db: &Database, opening: Opening) -> Result<()> {
     } else {
         None
     };
-    if format == Some(FORMAT_WITHOUT_DISCARDED) {
+    if format.is_some_and(|format| FORMATS_BEFORE.contains(&format)) {
         return upgrade(txn);
     }
     txn.abort()?;

@@ -6,11 +6,13 @@ use std::collections::{BTreeSet, BinaryHeap};
 
 use ::redb::ReadableTable;
 
+use super::discarded_groups;
 use super::error::{Result, in_order};
 use super::group::{self, Group};
 use super::messages::{self, save_lease};
 use super::role;
 use super::tables::Tables;
+use crate::budget::Budget;
 use crate::lease::{After, Lease, LeaseToken, UNDISTURBED};
 use crate::message::{Claim, Claimed, Message, later_ms, opens_at_ms};
 use crate::poll::Attempt;
@@ -49,12 +51,17 @@ pub(super) fn claim(
 ) -> Result<(Attempt<Vec<Claimed>>, bool)> {
     let queue = claim.queue.name.as_ref();
     let promoted = promote(tables, queue, now_ms)?;
-    let mut claimed = Vec::new();
+    let mut claimed: Vec<Claimed> = Vec::new();
+    let mut budget = Budget::default();
     let mut heads = heads(tables, claim, now_ms)?;
     while claimed.len() < claim.max
+        && !budget.is_spent(claim)
         && let Some(Reverse((_, (_, _, name), line))) = heads.pop()
     {
-        claimed.extend(take(tables, queue, &name, claim, now_ms)?);
+        if let Some(one) = take(tables, queue, &name, claim, now_ms)? {
+            budget.spend(&one.messages);
+            claimed.push(one);
+        }
         heads.extend(head(tables, line, claim, now_ms)?);
     }
     Ok(if claimed.is_empty() {
@@ -280,7 +287,8 @@ pub(super) fn complete(
     Ok((removed, more))
 }
 
-fn forget(tables: &mut Tables<'_>, queue: &str, id: u64) -> Result<Option<Message>> {
+/// Removes a message; where its group stands is for the caller to put right.
+pub(super) fn forget(tables: &mut Tables<'_>, queue: &str, id: u64) -> Result<Option<Message>> {
     if tables.states.get(id)?.is_none() {
         return Ok(None);
     }
@@ -377,11 +385,7 @@ pub(super) fn delete_group(tables: &mut Tables<'_>, queue: &str, name: &str) -> 
     if let Some(token) = group.lease {
         tables.leases.remove(token.as_str())?;
     }
-    let mut removed = 0;
-    for id in messages::of_group(&tables.by_group, queue, name)? {
-        removed += u64::from(forget(tables, queue, id)?.is_some());
-    }
-    Ok(removed)
+    discarded_groups::delete(tables, queue, name, true)
 }
 
 pub(super) fn hold_followers(

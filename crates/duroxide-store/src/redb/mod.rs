@@ -5,12 +5,14 @@ mod answer;
 mod backlog;
 mod commit;
 mod discarded;
+mod discarded_groups;
 mod error;
 mod file;
 mod group;
 mod grouped;
 mod lazy_table;
 mod messages;
+mod options;
 mod provider;
 mod role;
 mod single;
@@ -19,7 +21,7 @@ mod tables;
 mod tests;
 mod writer;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -33,55 +35,19 @@ use tokio::sync::oneshot;
 
 use self::error::{Result, Trouble};
 use self::file::File;
+use self::single::AT_ONCE;
 use self::tables::Views;
 use self::writer::{Job, Writer};
 use crate::atomic::{Answer, AtomicOps, Batch, Query};
 use crate::clock::StoreClock;
 use crate::error::StoreError;
-use crate::message::{Claim, Claimed};
+use crate::message::{Claim, Claimed, Delivery};
+use crate::poll::Attempt;
 use crate::queue::MessageQueue;
 use crate::wake::{TopicWatch, Wakeups};
 
+pub use self::options::{DEFAULT_CACHE_BYTES, Durability, RedbOptions, Tuning};
 pub use self::provider::RedbProvider;
-
-/// What an acknowledged write survives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Durability {
-    /// Everything: it was flushed to disk before it was acknowledged. Writes that come together share a flush.
-    #[default]
-    Full,
-    /// A crash of the process or of the machine may lose the writes of the last moment, about 50 milliseconds; the file
-    /// stays consistent. Closing the store flushes.
-    Relaxed,
-}
-
-/// How to open a [`RedbStore`].
-#[derive(Debug, Clone)]
-pub struct RedbOptions {
-    /// Failures that an acknowledged write survives.
-    pub durability: Durability,
-    /// The store's clock.
-    pub clock: StoreClock,
-    /// How much of the file is kept in memory at most, in bytes.
-    pub cache_bytes: usize,
-    /// Whether a file that was not closed well opens at once, at the price of more writing in every commit. Otherwise
-    /// the whole file is read then, about a second per gigabyte.
-    pub quick_repair: bool,
-}
-
-/// Memory for the file, unless configured otherwise.
-pub const DEFAULT_CACHE_BYTES: usize = 64 * 1024 * 1024;
-
-impl Default for RedbOptions {
-    fn default() -> Self {
-        Self {
-            durability: Durability::default(),
-            clock: StoreClock::default(),
-            cache_bytes: DEFAULT_CACHE_BYTES,
-            quick_repair: false,
-        }
-    }
-}
 
 /// A store in one file. Clones share it; the file is closed with the last one.
 #[derive(Clone)]
@@ -115,11 +81,12 @@ impl RedbStore {
     ///
     /// # Errors
     ///
-    /// Those of [`open`](Self::open).
+    /// Those of [`open`](Self::open), and [`StoreError::Permanent`] for options that cannot work.
     pub fn open_with(
         path: impl AsRef<Path>,
         options: RedbOptions,
     ) -> std::result::Result<Self, StoreError> {
+        options.check()?;
         let opening = || {
             let file = File::at(path.as_ref(), options.cache_bytes);
             Self::over(file.map_err(Trouble::into_store_error)?, options)
@@ -158,7 +125,10 @@ impl RedbStore {
             quick_repair: options.quick_repair,
             stored_ms: Cell::new(stored_ms),
             // The process before may have ended in the middle of it.
+            has_remains: Cell::new(true),
             sweeps: Cell::new(true),
+            step: options.tuning.step.max(1),
+            waiting: RefCell::default(),
         };
         let (jobs, inbox) = channel();
         let thread = std::thread::Builder::new()
@@ -283,7 +253,17 @@ impl AtomicOps for RedbStore {
 impl MessageQueue for RedbStore {
     async fn claim(&self, claim: Claim) -> std::result::Result<Vec<Claimed>, StoreError> {
         let ask = &claim;
-        let attempt = || self.submit(|reply| Job::Claim(Box::new(ask.clone()), reply));
+        let attempt = || async {
+            loop {
+                let claim = |reply| Job::Claim(Box::new(ask.clone()), reply);
+                match self.submit(claim).await? {
+                    // It removed what was deleted and in its way, as much as one transaction may.
+                    Attempt::Nothing { due_ms: AT_ONCE }
+                        if ask.queue.delivery == Delivery::Single => {}
+                    attempt => return Ok::<_, StoreError>(attempt),
+                }
+            }
+        };
         let found = self
             .inner
             .wakeups

@@ -6,6 +6,7 @@ use std::collections::BinaryHeap;
 
 use ::redb::ReadableTable;
 
+use super::discarded_groups;
 use super::error::{Result, in_order};
 use super::grouped;
 use super::messages::{self, State, save_lease};
@@ -13,6 +14,10 @@ use super::tables::Tables;
 use crate::lease::{After, Lease, LeaseToken, Owner};
 use crate::message::{Claim, Claimed, Message, later_ms};
 use crate::poll::Attempt;
+
+/// When a claim that found only what was deleted comes again. Nothing else in a queue of single messages becomes due at
+/// this time.
+pub(super) const AT_ONCE: Option<u64> = Some(0);
 
 /// The place of a message that is ready.
 const READY: u64 = 0;
@@ -40,9 +45,21 @@ pub(super) fn claim(
     let (mut heads, due_ms) = heads(tables, claim, now_ms)?;
     let mut claimed = Vec::new();
     let mut new_keys = 0;
+    let mut swept = 0;
     while claimed.len() < claim.max
         && let Some(Reverse((id, bucket))) = heads.pop()
     {
+        if discarded_groups::has_message(tables, queue, id)? {
+            // What was deleted is in the way: it goes, and after so many the claim comes again.
+            remove(tables, queue, &[id])?;
+            swept += 1;
+            if swept >= tables.step {
+                break;
+            }
+            let next = first_of(tables, queue, &bucket)?;
+            heads.extend(next.map(|id| Reverse((id, bucket))));
+            continue;
+        }
         if let (Some(affinity), Some(owner)) = (&bucket.2, &claim.owner)
             && !holds(tables, queue, owner, affinity, now_ms)?
         {
@@ -56,7 +73,8 @@ pub(super) fn claim(
         heads.extend(next.map(|id| Reverse((id, bucket))));
     }
     Ok(if claimed.is_empty() {
-        (Attempt::Nothing { due_ms }, promoted)
+        let due_ms = if swept < tables.step { due_ms } else { AT_ONCE };
+        (Attempt::Nothing { due_ms }, promoted || swept > 0)
     } else {
         (Attempt::Found(claimed), true)
     })
@@ -303,14 +321,23 @@ pub(super) fn renew_affinities(
 pub(super) fn sweep_affinities(tables: &mut Tables<'_>, queue: &str, now_ms: u64) -> Result<u64> {
     let mut swept = 0;
     for (key, (_, until_ms, _)) in affinities(tables, queue)? {
-        let carriers = (queue, key.as_str(), 0)..=(queue, key.as_str(), u64::MAX);
-        let needed = tables.by_affinity.range(carriers)?.next().is_some();
-        if until_ms <= now_ms && !needed {
+        if until_ms <= now_ms && !is_needed(tables, queue, &key)? {
             tables.affinities.remove((queue, key.as_str()))?;
             swept += 1;
         }
     }
     Ok(swept)
+}
+
+/// Whether a message carries the affinity key.
+fn is_needed(tables: &Tables<'_>, queue: &str, key: &str) -> Result<bool> {
+    let carriers = (queue, key, 0)..=(queue, key, u64::MAX);
+    for carrier in tables.by_affinity.range(carriers)? {
+        if !discarded_groups::has_message(tables, queue, carrier?.0.value().2)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 type Held = (String, u64, u64);

@@ -8,6 +8,9 @@ use ::redb::{ReadOnlyTable, ReadTransaction, TableDefinition, WriteTransaction};
 use super::error::Result;
 use super::lazy_table::LazyTable;
 
+/// Rows that one deletion, or one step behind it, removes at most: a few milliseconds.
+pub(super) const STEP: usize = 512;
+
 type Text = &'static str;
 type Label = Option<&'static str>;
 /// Last partition of a range, and how many of its events are left.
@@ -22,6 +25,12 @@ macro_rules! tables {
         pub(super) struct Tables<'t> {
             $($(#[$doc])* pub(super) $name: LazyTable<'t, $key, $value>,)*
             $($(#[$wdoc])* pub(super) $wname: LazyTable<'t, $wkey, $wvalue>,)*
+            /// Whether something may be deleted and still in the file. Where nothing is, nobody looks for it.
+            pub(super) has_remains: bool,
+            /// Whether this transaction added to it.
+            pub(super) has_listed: bool,
+            /// Rows that one deletion, or one step behind it, removes at most.
+            pub(super) step: usize,
         }
 
         impl<'t> Tables<'t> {
@@ -29,7 +38,18 @@ macro_rules! tables {
                 Self {
                     $($name: LazyTable::new(txn, definition::$name),)*
                     $($wname: LazyTable::new(txn, definition::$wname),)*
+                    has_remains: true,
+                    has_listed: false,
+                    step: STEP,
                 }
+            }
+        }
+
+        impl Tables<'_> {
+            /// Something was deleted and is still in the file.
+            pub(super) fn has_left_some(&mut self) {
+                self.has_remains = true;
+                self.has_listed = true;
             }
         }
 
@@ -68,6 +88,8 @@ tables! {
         events: (Text, u64, u64) => &'static [u8];
         /// Entity, first partition: deleted events that are still in `events`.
         discarded: (Text, u64) => Listed;
+        /// Queue, group: deleted messages that are still in `messages` and its indexes.
+        discarded_groups: (Text, Text) => ();
         /// Scope, key.
         entries: (Text, Text) => &'static [u8];
         /// How each queue delivers: whether in groups.
@@ -115,10 +137,10 @@ pub(super) fn numbers() -> TableDefinition<'static, Text, u64> {
 }
 
 /// What `numbers["format"]` must say.
-pub(super) const FORMAT: u64 = 3;
+pub(super) const FORMAT: u64 = 4;
 
-/// What it said before there was the table `discarded`.
-pub(super) const FORMAT_WITHOUT_DISCARDED: u64 = 2;
+/// What it said before there were the tables `discarded` (2) and `discarded_groups` (3).
+pub(super) const FORMATS_BEFORE: std::ops::RangeInclusive<u64> = 2..=3;
 
 /// Which of `numbers` says how late it was at one of the last writes, so that a clock that was set back while the file
 /// was closed lengthens no lease.

@@ -4,8 +4,11 @@
 //! A job that is refused is refused before it wrote anything, so the others of its transaction go on. If one cannot be
 //! done, the transaction is given up and the jobs run again one by one. If the file fails, every job gets the error,
 //! and the file is opened again.
+//!
+//! Between its jobs it removes what deletions left in the file, a step at a time. A job that adds to what is being
+//! removed waits here, and comes again after each step; the others go on.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -19,8 +22,8 @@ use super::Durability;
 use super::error::{Result, Trouble};
 use super::file::File;
 use super::tables::{CLOCK, Tables};
-use super::{commit, discarded};
-use crate::atomic::{Batch, Operation};
+use super::{commit, discarded, discarded_groups};
+use crate::atomic::Batch;
 use crate::clock::StoreClock;
 use crate::error::StoreError;
 use crate::message::{Claim, Claimed, later_ms};
@@ -55,6 +58,8 @@ enum Done {
     Counts(Vec<u64>),
     Claimed(Attempt<Vec<Claimed>>),
     Refused(StoreError),
+    /// It waits until more of what was deleted is removed.
+    Later,
 }
 
 /// How a group of jobs went.
@@ -89,8 +94,14 @@ pub(super) struct Writer {
     pub(super) quick_repair: bool,
     /// The time that the file keeps for the process that opens it next.
     pub(super) stored_ms: Cell<u64>,
-    /// Whether deleted events may be left in the file.
+    /// Whether what was deleted may still be in the file.
+    pub(super) has_remains: Cell<bool>,
+    /// Whether it is being removed.
     pub(super) sweeps: Cell<bool>,
+    /// Rows that one step removes at most.
+    pub(super) step: usize,
+    /// Jobs that wait for it.
+    pub(super) waiting: RefCell<Vec<Job>>,
 }
 
 impl Writer {
@@ -131,6 +142,11 @@ impl Writer {
                     Went::Read => {}
                     other => went = other,
                 }
+                let waiting = AssertUnwindSafe(|| self.work_on_waiting(&went));
+                match std::panic::catch_unwind(waiting).unwrap_or(Went::Broke) {
+                    Went::Read => {}
+                    other => went = other,
+                }
             }
             if matches!(went, Went::Wrote) && self.durability == Durability::Relaxed {
                 unflushed = unflushed.or_else(|| Some(Instant::now()));
@@ -147,6 +163,7 @@ impl Writer {
                 if unflushed.take().is_some() {
                     tracing::error!(target: "duroxide::providers::redb", "relaxed commits of the last moment may be lost");
                 }
+                self.give_up_waiting();
                 if !self.recover(jobs) {
                     return;
                 }
@@ -240,7 +257,12 @@ impl Writer {
                 kill::point("before_answer");
                 self.wake(&jobs, &done, &wake);
                 for (job, done) in jobs.into_iter().zip(done) {
-                    job.answer(done);
+                    if matches!(done, Done::Later) {
+                        self.sweeps.set(true);
+                        self.waiting.borrow_mut().push(job);
+                    } else {
+                        job.answer(done);
+                    }
                 }
                 if written { Went::Wrote } else { Went::Read }
             }
@@ -295,11 +317,42 @@ impl Writer {
         Ok(txn)
     }
 
-    /// Removes some of the events that were deleted and are still in the file.
+    fn tables<'t>(&self, txn: &'t WriteTransaction) -> Tables<'t> {
+        Tables {
+            has_remains: self.has_remains.get(),
+            step: self.step,
+            ..Tables::of(txn)
+        }
+    }
+
+    /// Tries again what waits for something to be removed, after a step that went like this.
+    fn work_on_waiting(&self, went: &Went) -> Went {
+        if matches!(went, Went::Broke) {
+            return Went::Read;
+        }
+        if !self.sweeps.get() && self.has_remains.get() {
+            // Nothing more is removed for now.
+            self.give_up_waiting();
+        }
+        match self.waiting.take() {
+            jobs if jobs.is_empty() => Went::Read,
+            jobs => self.work(jobs),
+        }
+    }
+
+    fn give_up_waiting(&self) {
+        for job in self.waiting.take() {
+            job.answer(Done::Later);
+        }
+    }
+
+    /// Removes some of what was deleted and is still in the file.
     fn sweep(&self) -> Went {
         let step = || -> Result<bool> {
             let txn = self.begin()?;
-            let found = discarded::sweep(&mut Tables::of(&txn))?;
+            let mut tables = self.tables(&txn);
+            let found = discarded::sweep(&mut tables)? || discarded_groups::sweep(&mut tables)?;
+            drop(tables);
             if found {
                 txn.commit()?
             } else {
@@ -311,12 +364,13 @@ impl Writer {
             Ok(true) => Went::Wrote,
             Ok(false) => {
                 self.sweeps.set(false);
+                self.has_remains.set(false);
                 Went::Read
             }
             Err(trouble) if trouble.needs_reopening() => Went::Broke,
             Err(trouble) => {
                 // The next deletion, or the next opening, tries again.
-                tracing::error!(target: "duroxide::providers::redb", ?trouble, "deleted events could not be removed from the file");
+                tracing::error!(target: "duroxide::providers::redb", ?trouble, "what was deleted could not be removed from the file");
                 self.sweeps.set(false);
                 Went::Read
             }
@@ -334,7 +388,7 @@ impl Writer {
         let now_ms = self.clock.now_ms();
         let stores_time = now_ms >= later_ms(self.stored_ms.get(), STORE_TIME_EVERY_MS);
         {
-            let mut tables = Tables::of(&txn);
+            let mut tables = self.tables(&txn);
             for job in jobs {
                 match self.execute(&mut tables, job, wake) {
                     Ok((result, wrote)) => {
@@ -342,6 +396,7 @@ impl Writer {
                         done.push(result);
                     }
                     Err(Trouble::Refused(error)) => done.push(Done::Refused(error)),
+                    Err(Trouble::Later) => done.push(Done::Later),
                     Err(broken) => return Err(broken.into()),
                 }
             }
@@ -377,7 +432,8 @@ impl Writer {
             Job::Commit(batch, _) => {
                 let receipt = commit::batch(tables, batch, now_ms)?;
                 wake.extend(receipt.wake);
-                if batch.operations.iter().any(deletes_events) {
+                if tables.has_listed {
+                    self.has_remains.set(true);
                     self.sweeps.set(true);
                 }
                 Ok((Done::Counts(receipt.counts), !batch.operations.is_empty()))
@@ -409,16 +465,13 @@ impl Writer {
     }
 }
 
-fn deletes_events(operation: &Operation) -> bool {
-    matches!(
-        operation,
-        Operation::DeleteEntity { .. } | Operation::DeletePartition { .. }
-    )
-}
-
 impl Job {
     /// Answers; a caller that has gone does not need one.
     fn answer(self, done: Done) {
+        let done = match done {
+            Done::Later => Done::Refused(Trouble::Later.into_store_error()),
+            done => done,
+        };
         match (self, done) {
             (Self::Commit(_, reply), Done::Counts(counts)) => drop(reply.send(Ok(counts))),
             (Self::Claim(_, reply), Done::Claimed(attempt)) => drop(reply.send(Ok(attempt))),
@@ -426,9 +479,7 @@ impl Job {
             (Self::Claim(_, reply), Done::Refused(error)) => drop(reply.send(Err(error))),
             (Self::Compact(reply), Done::Refused(error)) => drop(reply.send(Err(error))),
             (Self::Reopen, _) => {}
-            (Self::Commit(..), Done::Claimed(_))
-            | (Self::Claim(..), Done::Counts(_))
-            | (Self::Compact(_), _) => {
+            (Self::Commit(..) | Self::Claim(..) | Self::Compact(_), _) => {
                 unreachable!("a job is answered in kind")
             }
         }

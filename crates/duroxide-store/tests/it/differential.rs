@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use duroxide_core::clock::Clock as _;
 use duroxide_store::memory::MemoryStore;
-use duroxide_store::redb::{Durability, RedbOptions, RedbStore};
+use duroxide_store::redb::{Durability, RedbOptions, RedbStore, Tuning};
 use duroxide_store::{
     After, Answer, Batch, Claim, Claimed, EventStore, Followers, Guard, Labels, LeaseToken,
     ManualClock, NewMessage, Operation, Owner, Query, Queue, Record, Role, StoreError, Visible,
@@ -379,6 +379,8 @@ async fn compare(steps: Vec<Step>) {
         let options = RedbOptions {
             durability: Durability::Relaxed,
             clock: (&clock).into(),
+            // What is deleted stays in the file for a while, where nobody sees it.
+            tuning: Tuning { step: 1 },
             ..RedbOptions::default()
         };
         RedbStore::open_with(folder.path().join("store.redb"), options).unwrap()
@@ -414,6 +416,8 @@ async fn compare(steps: Vec<Step>) {
                     messages_max: bounds.0,
                     bytes_max: bounds.1,
                     followers_max: bounds.1 / 7,
+                    messages_in_all_max: bounds.0.saturating_mul(2),
+                    bytes_in_all_max: bounds.1.saturating_mul(2),
                     owner: owner.map(|(id, new_keys_max)| Owner {
                         id: id.to_owned(),
                         lease_ms: 1_500,

@@ -145,6 +145,108 @@ async fn a_parent_whose_row_does_not_decode_stops_no_bulk_deletion() {
 }
 
 #[tokio::test]
+async fn an_instance_whose_history_cannot_be_read_is_deleted_like_any_other() {
+    for force in [false, true] {
+        let provider = Faulty::provider(Some("hit"));
+        let status = if force { "Running" } else { "Completed" };
+        create(&provider, "hit", named(status, "")).await;
+        assert!(provider.read("hit").await.is_err(), "it cannot be read");
+        let deleted = provider.delete_instance("hit", force).await.unwrap();
+        assert_eq!((deleted.instances_deleted, deleted.events_deleted), (1, 1));
+        let listed = provider.list_instances().await.unwrap();
+        assert!(listed.is_empty(), "{listed:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_corrupt_instance_stops_no_bulk_deletion() {
+    for scope in ["children/hit", "executions/hit"] {
+        let clock = ManualClock::at(1_000);
+        let provider = Faulty::provider_at(None, &clock);
+        for instance in ["hit", "fine", "good"] {
+            create(&provider, instance, named("Completed", "ok")).await;
+            clock.advance(Duration::from_secs(1));
+        }
+        provider.store().corrupt_scopes.lock().unwrap().push(scope);
+        // The oldest, which cannot be deleted, does not use up the limit either.
+        let one = InstanceFilter {
+            limit: Some(1),
+            ..InstanceFilter::default()
+        };
+        for left in [&["good", "hit"][..], &["hit"], &["hit"]] {
+            let deleted = provider.delete_instance_bulk(one.clone()).await.unwrap();
+            let mut listed = provider.list_instances().await.unwrap();
+            listed.sort();
+            assert_eq!(listed, left, "{scope}: {deleted:?}");
+        }
+        provider.store().corrupt_scopes.lock().unwrap().clear();
+        provider.delete_instance_bulk(one).await.unwrap();
+        let listed = provider.list_instances().await.unwrap();
+        assert!(listed.is_empty(), "{listed:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_outage_ends_a_bulk_deletion() {
+    let provider = Faulty::provider(None);
+    for instance in ["a", "b"] {
+        create(&provider, instance, named("Completed", "ok")).await;
+    }
+    provider.store().failing_commits.store(1, Ordering::SeqCst);
+    let all = InstanceFilter::default();
+    let failed = provider.delete_instance_bulk(all.clone()).await;
+    assert!(failed.unwrap_err().is_retryable());
+    assert_eq!(provider.list_instances().await.unwrap().len(), 2);
+    let deleted = provider.delete_instance_bulk(all).await.unwrap();
+    assert_eq!(deleted.instances_deleted, 2);
+}
+
+/// A finished instance with an older execution.
+async fn with_two_executions(provider: &StoreProvider<Faulty>, instance: &str) {
+    create(provider, instance, named("ContinuedAsNew", "")).await;
+    send(
+        provider,
+        duroxide_validation::items::next_execution(instance),
+    )
+    .await;
+    let (_, token, _) = fetch(provider).await.unwrap();
+    let started = EventKind::ExternalEvent {
+        name: "go".into(),
+        data: String::new(),
+    };
+    let event = Event::with_event_id(1, instance, 2, None, started);
+    let metadata = named("Completed", "ok");
+    let committed =
+        provider.ack_orchestration_item(&token, 2, vec![event], vec![], vec![], metadata, vec![]);
+    committed.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_corrupt_instance_stops_no_bulk_pruning() {
+    let clock = ManualClock::at(1_000);
+    let provider = Faulty::provider_at(None, &clock);
+    for instance in ["hit", "fine"] {
+        with_two_executions(&provider, instance).await;
+        clock.advance(Duration::from_secs(1));
+    }
+    let scopes = &provider.store().corrupt_scopes;
+    scopes.lock().unwrap().push("executions/hit");
+    let one = InstanceFilter {
+        limit: Some(1),
+        ..InstanceFilter::default()
+    };
+    let pruned = provider.prune_executions_bulk(one, PruneOptions::default());
+    let pruned = pruned.await.unwrap();
+    assert_eq!(
+        (pruned.instances_processed, pruned.executions_deleted),
+        (1, 1)
+    );
+    scopes.lock().unwrap().clear();
+    assert_eq!(provider.list_executions("hit").await.unwrap(), [1, 2]);
+    assert_eq!(provider.list_executions("fine").await.unwrap(), [2]);
+}
+
+#[tokio::test]
 async fn a_gauge_of_running_instances_reads_no_outputs() {
     let provider = Faulty::provider(None);
     let output = "x".repeat(10_000);

@@ -39,6 +39,8 @@ pub(crate) struct Faulty {
     pub(crate) inner: MemoryStore,
     /// Entity whose events cannot be read.
     pub(crate) corrupt: Option<&'static str>,
+    /// Scopes that cannot be read.
+    pub(crate) corrupt_scopes: Mutex<Vec<&'static str>>,
     pub(crate) failing_commits: AtomicUsize,
     pub(crate) answered_bytes: AtomicU64,
     pub(crate) queries: AtomicUsize,
@@ -67,6 +69,7 @@ impl Faulty {
         let store = Self {
             inner,
             corrupt,
+            corrupt_scopes: Mutex::default(),
             failing_commits: AtomicUsize::new(0),
             answered_bytes: AtomicU64::new(0),
             queries: AtomicUsize::new(0),
@@ -145,7 +148,9 @@ impl AtomicOps for Faulty {
     async fn query(&self, queries: Vec<Query>) -> Result<Vec<Answer>, StoreError> {
         self.queries.fetch_add(1, Ordering::SeqCst);
         let hit = |query: &Query| matches!(query, Query::Events { entity, .. } if Some(entity.as_str()) == self.corrupt);
-        if queries.iter().any(hit) {
+        let scopes = self.corrupt_scopes.lock().unwrap().clone();
+        let hit_scope = |query: &Query| matches!(query, Query::Entries { scope, .. } | Query::Count { scope } if scopes.contains(&scope.as_str()));
+        if queries.iter().any(|query| hit(query) || hit_scope(query)) {
             return Err(StoreError::Corrupt("a damaged page".to_owned()));
         }
         let looks = |query: &Query| matches!(query, Query::Messages { queue, group: Some(_), .. } if queue.name == "worker");

@@ -18,7 +18,8 @@ use std::time::Duration;
 
 use duroxide_core::provider::rules::lane::{self, Abilities};
 use duroxide_core::provider::{
-    CLAIM_MESSAGES_MAX, CachedHistories, HandOut, Incarnation, TurnClaim,
+    CLAIM_BYTES_IN_ALL_MAX, CLAIM_MESSAGES_IN_ALL_MAX, CLAIM_MESSAGES_MAX, CachedHistories,
+    HandOut, Incarnation, TurnClaim,
 };
 
 use self::choose::{Candidate, Chosen, Outlook};
@@ -137,8 +138,11 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
     let mut leases = Vec::with_capacity(candidates.len());
     let mut bytes = 0;
     let mut hidden = 0;
+    let (mut messages, mut message_bytes) = (0, 0);
     for candidate in candidates {
-        if bytes > HISTORIES_BYTES_MAX || hidden >= HIDDEN_MAX {
+        let is_full =
+            messages >= CLAIM_MESSAGES_IN_ALL_MAX || message_bytes >= CLAIM_BYTES_IN_ALL_MAX;
+        if bytes > HISTORIES_BYTES_MAX || hidden >= HIDDEN_MAX || is_full {
             leaves_some = true;
             break;
         }
@@ -148,6 +152,12 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
             continue;
         };
         bytes += turn.history.bytes();
+        messages += turn.messages.len();
+        message_bytes += turn
+            .messages
+            .iter()
+            .map(|one| one.json.len())
+            .sum::<usize>();
         found.push(turn);
         leases.push(lease);
     }

@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use duroxide_core::provider::{
-    CLAIM_BYTES_MAX, CLAIM_MESSAGES_MAX, CLAIM_QUEUE_MESSAGES_MAX, ClaimedTurn, TurnClaim,
+    CLAIM_BYTES_IN_ALL_MAX, CLAIM_BYTES_MAX, CLAIM_MESSAGES_IN_ALL_MAX, CLAIM_MESSAGES_MAX,
+    CLAIM_QUEUE_MESSAGES_MAX, ClaimedTurn, TurnClaim,
 };
 use tokio::time::Instant;
 
@@ -56,6 +57,8 @@ fn claim_of(ask: &TurnClaim, wait: Duration) -> Claim {
         messages_max: ask.messages_max.clamp(1, CLAIM_MESSAGES_MAX),
         bytes_max: CLAIM_BYTES_MAX,
         followers_max: CLAIM_QUEUE_MESSAGES_MAX,
+        messages_in_all_max: CLAIM_MESSAGES_IN_ALL_MAX,
+        bytes_in_all_max: CLAIM_BYTES_IN_ALL_MAX,
         owner: None,
         attach: Some(INSTANCES.to_owned()),
         guards: Vec::new(),

@@ -37,6 +37,8 @@ impl Mutant {
             Flaw::BatchOfOne => claim.max = claim.max.min(1),
             Flaw::BatchTooLarge => claim.max += 1,
             Flaw::MessageBoundIgnored => claim.messages_max = usize::MAX,
+            Flaw::MessageBoundOfAllIgnored => claim.messages_in_all_max = usize::MAX,
+            Flaw::ByteBoundOfAllIgnored => claim.bytes_in_all_max = usize::MAX,
             Flaw::ByteBoundIgnored => claim.bytes_max = usize::MAX,
             Flaw::FollowerBoundIgnored => claim.followers_max = usize::MAX,
             Flaw::OwnersIgnored => claim.owner = None,

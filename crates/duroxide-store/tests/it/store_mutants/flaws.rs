@@ -27,6 +27,8 @@ flaws! {
     BatchOfOne: "a claim takes one of several";
     BatchTooLarge: "a claim takes one more than was asked for";
     MessageBoundIgnored: "a claim takes all messages of a group, whatever was asked for";
+    MessageBoundOfAllIgnored: "a claim takes group after group, however many messages it has";
+    ByteBoundOfAllIgnored: "a claim takes group after group, however many bytes it has";
     ByteBoundIgnored: "a claim takes all bytes of a group, whatever was asked for";
     FollowerBoundIgnored: "a claim takes all followers, whatever was asked for";
     NewKeysUnbounded: "an owner gets every free key";

@@ -79,6 +79,24 @@ impl Mutant {
         Ok(kept)
     }
 
+    /// Takes as many instances as asked for, whatever the first of them brought.
+    pub(super) async fn claim_without_end(&self, claim: TurnClaim) -> Result<Vec<ClaimedTurn>> {
+        let mut turns = self.inner.claim_turns(claim.clone()).await?;
+        while !turns.is_empty() && turns.len() < claim.max {
+            let rest = TurnClaim {
+                max: claim.max - turns.len(),
+                poll_timeout: Duration::ZERO,
+                ..claim.clone()
+            };
+            let more = self.inner.claim_turns(rest).await?;
+            if more.is_empty() {
+                break;
+            }
+            turns.extend(more);
+        }
+        Ok(turns)
+    }
+
     /// Takes a request to terminate for one that a node without the code has to wait with.
     pub(super) async fn claim_unhurried(&self, claim: TurnClaim) -> Result<Vec<ClaimedTurn>> {
         let waits = claim.handlers.is_some() && claim.cancel_without_code_after > Duration::ZERO;

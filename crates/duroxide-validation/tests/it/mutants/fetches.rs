@@ -222,6 +222,7 @@ impl Mutant {
             Flaw::PassedOverIsAnAttempt | Flaw::OnlyTheFirstIsLookedAt => {
                 return self.claim_looking(claim).await;
             }
+            Flaw::ClaimsWithoutEnd => return self.claim_without_end(claim).await,
             Flaw::TerminationWaits => return self.claim_unhurried(claim).await,
             Flaw::TrustsCache => return self.claim_trusting(claim, |_, _| true).await,
             Flaw::ConfirmsAnyLife => {

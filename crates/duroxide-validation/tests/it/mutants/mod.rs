@@ -185,6 +185,7 @@ flaws! {
     TerminationWaits: "a request to terminate does not open an instance at once";
     IgnoresActivityNames: "an activity goes to a node without its code";
     IgnoresMessageBound: "a claim takes all messages it may, not those it was asked for";
+    ClaimsWithoutEnd: "a claim takes instance after instance, however much they bring";
     IgnoresSessionBound: "a claim takes all sessions it finds";
     StampsAtOnce: "what is to be claimed at once gets a time stamp";
     UnreadableResultIsLost: "no operation fails for a result that cannot be read";
