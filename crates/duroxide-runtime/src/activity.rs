@@ -233,35 +233,53 @@ impl ActivityContext {
                 execution_id,
                 activity_id: identity.first_attempt,
             };
-            let said = self.answered(async || self.client.last_heartbeat(&call).await);
-            if let Some(said) = said.await? {
-                if let Some(heartbeats) = &self.heartbeats {
-                    self.answered(async || self.client.confirm(heartbeats).await)
-                        .await?;
-                }
+            if let Some(said) = self.said_last(&call).await? {
+                self.confirm_lease().await?;
                 return Ok(Some(said));
             }
         }
         Ok(None)
     }
 
-    /// Asks the store until it answers. An outage is no failure of the activity; its loss of the lease ends the wait.
-    async fn answered<T>(
+    async fn said_last<T: DeserializeOwned>(
         &self,
-        ask: impl AsyncFn() -> Result<T, ClientError>,
-    ) -> Result<T, ClientError> {
+        call: &ScheduledActivityIdentifier,
+    ) -> Result<Option<T>, ClientError> {
         let mut pause = ASK_AGAIN_AFTER_MIN;
         loop {
-            match ask().await {
-                Err(error) if error.is_retryable() && !self.is_cancelled() => {}
+            match self.client.last_heartbeat(call).await {
+                Err(error) if self.asks_again(&error, &mut pause).await => {}
                 answer => return answer,
             }
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                () = self.cancelled() => {}
-            }
-            pause = (pause * 2).min(ASK_AGAIN_AFTER_MAX);
         }
+    }
+
+    /// What was read is of this life of the instance only if the activity still has its lease.
+    async fn confirm_lease(&self) -> Result<(), ClientError> {
+        let Some(heartbeats) = &self.heartbeats else {
+            return Ok(());
+        };
+        let mut pause = ASK_AGAIN_AFTER_MIN;
+        loop {
+            match self.client.confirm(heartbeats).await {
+                Err(error) if self.asks_again(&error, &mut pause).await => {}
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Whether the store is to be asked again, after a pause. An outage is no failure of the activity; its loss of the
+    /// lease ends the wait.
+    async fn asks_again(&self, error: &ClientError, pause: &mut Duration) -> bool {
+        if !error.is_retryable() || self.is_cancelled() {
+            return false;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(*pause) => {}
+            () = self.cancelled() => {}
+        }
+        *pause = (*pause * 2).min(ASK_AGAIN_AFTER_MAX);
+        true
     }
 
     /// The instance that scheduled the activity.

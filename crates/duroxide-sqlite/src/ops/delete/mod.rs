@@ -24,8 +24,8 @@ use crate::ops::inspect::{descend, descend_up_to};
 use crate::ops::steps::{INSTANCE_ROWS, STEP_INSTANCES, STEP_ROWS};
 use crate::tables::deletions::{self, Left};
 use crate::tables::{
-    executions, heartbeats, instance_locks, instances, orchestrator_queue, pauses,
-    readable, rests, worker_queue,
+    executions, heartbeats, instance_locks, instances, orchestrator_queue, pauses, readable, rests,
+    worker_queue,
 };
 use crate::tx::{InstanceChange, Tx, stored_ms};
 use crate::writer_tx::WriterTx;
