@@ -133,15 +133,15 @@ fn walk(
     })
 }
 
-/// How much of an instance is looked at.
+/// What of an instance is not looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    /// All but its history.
-    WithoutHistory,
-    /// Also not its execution.
-    WithoutExecution,
-    /// Not its history, and not its parent.
-    WithoutParent,
+enum LeftOut {
+    /// Its history.
+    History,
+    /// Its history and its execution.
+    Execution,
+    /// Its history and its parent.
+    Parent,
 }
 
 /// Instances looked at one by one.
@@ -198,12 +198,8 @@ impl<'t, 'c> Look<'t, 'c> {
 
     /// The same of an instance that cannot be read as a whole.
     fn part(&self, id: &str) -> Result<Option<InstanceSummary>> {
-        for part in [
-            Part::WithoutHistory,
-            Part::WithoutExecution,
-            Part::WithoutParent,
-        ] {
-            match self.read(id, part) {
+        for left_out in [LeftOut::History, LeftOut::Execution, LeftOut::Parent] {
+            match self.read(id, left_out) {
                 Err(SqliteError::Damaged { .. }) => {}
                 Ok(Some(found)) if !self.admits_blocked(&found.instance_id)? => return Ok(None),
                 found => return found,
@@ -212,14 +208,14 @@ impl<'t, 'c> Look<'t, 'c> {
         self.as_indexed(id)
     }
 
-    fn read(&self, id: &str, part: Part) -> Result<Option<InstanceSummary>> {
+    fn read(&self, id: &str, left_out: LeftOut) -> Result<Option<InstanceSummary>> {
         let mut one = self.only(id);
         // Whether a note holds says the history.
         one.blocked = None;
-        let sql = match part {
-            Part::WithoutHistory => WITHOUT_HISTORY,
-            Part::WithoutExecution => WITHOUT_EXECUTION,
-            Part::WithoutParent => {
+        let sql = match left_out {
+            LeftOut::History => WITHOUT_HISTORY,
+            LeftOut::Execution => WITHOUT_EXECUTION,
+            LeftOut::Parent => {
                 one.parent = None;
                 one.roots_only = false;
                 WITHOUT_PARENT
@@ -232,7 +228,7 @@ impl<'t, 'c> Look<'t, 'c> {
             .first(sql, rusqlite::params_from_iter(values), summary)?;
         let asked = self.criteria;
         Ok(found.filter(|found| {
-            part != Part::WithoutParent
+            left_out != LeftOut::Parent
                 || (asked.parent.is_none() || found.parent == asked.parent)
                     && !(asked.roots_only && found.parent.is_some())
         }))
