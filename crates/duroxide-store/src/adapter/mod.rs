@@ -77,7 +77,8 @@ impl<S: EventStore> StoreProvider<S> {
         }
     }
 
-    /// Sets how long a message for an unknown instance waits for a start before it becomes a dead letter.
+    /// Sets how long a message for an unknown instance waits for a start before it becomes a dead letter. Every length
+    /// can work: without one it becomes a dead letter as soon as a claim meets it, with [`Duration::MAX`] never.
     #[must_use]
     pub fn with_unknown_instance_grace(mut self, grace: Duration) -> Self {
         self.unknown_instance_grace = grace;

@@ -7,7 +7,7 @@ use ::redb::ReadableTableMetadata;
 use super::error::{Result, in_order};
 use super::group::FOLLOWING;
 use super::tables::Views;
-use super::{backlog, discarded, discarded_groups, messages};
+use super::{backlog, discarded, discarded_groups, discarded_scopes, messages};
 use crate::atomic::{Answer, Query};
 use crate::lease::{Lease, LeaseToken};
 use crate::message::{Delivery, Depth, Message, Queue};
@@ -28,6 +28,9 @@ pub(super) fn run(views: &Views, query: &Query, now_ms: u64) -> Result<Answer> {
         Query::EventCount => {
             let dead = discarded::left(&views.discarded)?;
             Answer::Count(views.events.len()?.saturating_sub(dead))
+        }
+        Query::Entry { scope, .. } if discarded_scopes::is_hidden(views, scope)? => {
+            Answer::Entry(None)
         }
         Query::Entry { scope, key } => {
             let found = views.entries.get((scope.as_str(), key.as_str()))?;
@@ -147,6 +150,9 @@ fn partitions(views: &Views, entity: &str) -> Result<Vec<u64>> {
 
 fn entries(views: &Views, scope: &str, after: Option<&str>, limit: usize) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
+    if discarded_scopes::is_hidden(views, scope)? {
+        return Ok(entries);
+    }
     for found in views.entries.range((scope, after.unwrap_or(""))..)? {
         let (place, value) = found?;
         let (found_scope, key) = place.value();
@@ -167,6 +173,9 @@ fn entries(views: &Views, scope: &str, after: Option<&str>, limit: usize) -> Res
 /// The keys of a scope are walked, not their values.
 fn count(views: &Views, scope: &str) -> Result<u64> {
     let mut count = 0;
+    if discarded_scopes::is_hidden(views, scope)? {
+        return Ok(count);
+    }
     for found in views.entries.range((scope, "")..)? {
         if found?.0.value().0 != scope {
             break;

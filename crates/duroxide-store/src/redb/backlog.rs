@@ -122,7 +122,7 @@ fn singles(
     now_ms: u64,
     tally: &mut Tally,
 ) -> Result<()> {
-    let has_remains = !views.discarded_groups.is_empty()?;
+    let has_remains = !views.discarded_names.is_empty()?;
     let mut from: (Option<String>, Option<String>) = (None, None);
     loop {
         let start = (queue, from.0.as_deref(), from.1.as_deref(), None, 0);

@@ -6,7 +6,9 @@ use ::redb::ReadableTable;
 
 use super::error::Result;
 use super::tables::Tables;
-use super::{discarded, discarded_groups, group, grouped, messages, role, single};
+use super::{
+    discarded, discarded_groups, discarded_scopes, group, grouped, messages, role, single,
+};
 use crate::atomic::{Batch, Guard, Operation};
 use crate::error::StoreError;
 use crate::lease::{Lease, LeaseToken};
@@ -60,6 +62,9 @@ pub(super) fn claim(
 }
 
 fn entry(tables: &Tables<'_>, scope: &str, key: &str) -> Result<Option<Vec<u8>>> {
+    if discarded_scopes::has(tables, scope)? {
+        return Ok(None);
+    }
     let found = tables.entries.get((scope, key))?;
     Ok(found.map(|value| value.value().to_vec()))
 }
@@ -98,6 +103,9 @@ fn check_guard(tables: &Tables<'_>, guard: &Guard, now_ms: u64) -> Result<()> {
 
 fn scope_keys(tables: &Tables<'_>, scope: &str) -> Result<Vec<String>> {
     let mut keys = Vec::new();
+    if discarded_scopes::has(tables, scope)? {
+        return Ok(keys);
+    }
     for found in tables.entries.range((scope, "")..)? {
         let found = found?.0;
         let (found_scope, key) = found.value();
@@ -146,7 +154,7 @@ fn valid_lease(tables: &Tables<'_>, token: &LeaseToken, now_ms: u64) -> Result<L
 }
 
 fn check_operation<'b>(
-    tables: &Tables<'_>,
+    tables: &mut Tables<'_>,
     operation: &'b Operation,
     now_ms: u64,
     appended: &mut BTreeSet<(&'b str, u64, u64)>,
@@ -191,9 +199,9 @@ fn check_operation<'b>(
             queue.expect(Delivery::Single)?;
             check_delivery(tables, queue)
         }
+        Operation::Put { scope, .. } => discarded_scopes::expect_none(tables, scope),
         Operation::DeletePartition { .. }
         | Operation::DeleteEntity { .. }
-        | Operation::Put { .. }
         | Operation::Delete { .. }
         | Operation::DeleteScope { .. } => Ok(()),
     }
@@ -229,21 +237,17 @@ fn apply(
         }
         Operation::DeleteEntity { entity } => discarded::delete(tables, entity, 0, u64::MAX),
         Operation::Put { scope, key, value } => {
+            discarded_scopes::make_room(tables, scope)?;
             let place = (scope.as_str(), key.as_str());
             tables.entries.insert(place, value.as_slice())?;
             Ok(1)
         }
+        Operation::Delete { scope, .. } if discarded_scopes::has(tables, scope)? => Ok(0),
         Operation::Delete { scope, key } => {
             let removed = tables.entries.remove((scope.as_str(), key.as_str()))?;
             Ok(u64::from(removed.is_some()))
         }
-        Operation::DeleteScope { scope } => {
-            let keys = scope_keys(tables, scope)?;
-            for key in &keys {
-                tables.entries.remove((scope.as_str(), key.as_str()))?;
-            }
-            Ok(keys.len() as u64)
-        }
+        Operation::DeleteScope { scope } => discarded_scopes::delete(tables, scope),
         Operation::Enqueue { queue, message } => {
             wake.insert(queue.name.to_string());
             enqueue(tables, queue, message.clone(), now_ms)

@@ -11,12 +11,12 @@ use super::{grouped, single};
 
 /// Whether all messages of a group are dead.
 pub(super) fn has(tables: &Tables<'_>, queue: &str, group: &str) -> Result<bool> {
-    Ok(tables.has_remains && tables.discarded_groups.get((queue, group))?.is_some())
+    Ok(tables.has_remains && tables.discarded_names.get((Some(queue), group))?.is_some())
 }
 
 /// As [`has`], for a reader.
 pub(super) fn is_hidden(views: &Views, queue: &str, group: &str) -> Result<bool> {
-    Ok(views.discarded_groups.get((queue, group))?.is_some())
+    Ok(views.discarded_names.get((Some(queue), group))?.is_some())
 }
 
 /// Whether a message is there and dead.
@@ -41,9 +41,11 @@ pub(super) fn living(tables: &Tables<'_>, queue: &str, ids: &[u64]) -> Result<Ve
     Ok(living)
 }
 
-/// Refuses what is to be added to a listed group until nothing is left of it.
-pub(super) fn expect_none(tables: &Tables<'_>, queue: &str, group: &str) -> Result<()> {
+/// Refuses what is to be added to a listed group until nothing is left of it, and removes some of it, so that it need not
+/// wait for other names.
+pub(super) fn expect_none(tables: &mut Tables<'_>, queue: &str, group: &str) -> Result<()> {
     if has(tables, queue, group)? {
+        remove_some_listed(tables, queue, group)?;
         return Err(Trouble::Later);
     }
     Ok(())
@@ -66,7 +68,7 @@ pub(super) fn delete(
     }
     let removed = remove_some(tables, queue, group, is_grouped)?;
     if removed < there {
-        tables.discarded_groups.insert((queue, group), ())?;
+        tables.discarded_names.insert((Some(queue), group), ())?;
         tables.has_left_some();
     }
     Ok(there)
@@ -79,24 +81,30 @@ pub(super) fn make_room(tables: &mut Tables<'_>, queue: &str, group: &str) -> Re
     }
     let is_grouped = delivers_groups(tables, queue)?;
     while remove_some(tables, queue, group, is_grouped)? > 0 {}
-    tables.discarded_groups.remove((queue, group))?;
+    tables.discarded_names.remove((Some(queue), group))?;
     Ok(())
 }
 
-/// Removes some messages of the first group on the list; returns whether there was one.
+/// Removes some messages of the first group on the list; returns whether there was one. Scopes stand before groups.
 pub(super) fn sweep(tables: &mut Tables<'_>) -> Result<bool> {
-    let Some(found) = tables.discarded_groups.first()? else {
+    let Some(found) = tables.discarded_names.first()? else {
         return Ok(false);
     };
-    let (queue, group) = found.0.value();
+    let (Some(queue), group) = found.0.value() else {
+        return Ok(false);
+    };
     let (queue, group) = (queue.to_owned(), group.to_owned());
     drop(found);
-    let is_grouped = delivers_groups(tables, &queue)?;
-    if remove_some(tables, &queue, &group, is_grouped)? < tables.step as u64 {
-        let place = (queue.as_str(), group.as_str());
-        tables.discarded_groups.remove(place)?;
-    }
+    remove_some_listed(tables, &queue, &group)?;
     Ok(true)
+}
+
+fn remove_some_listed(tables: &mut Tables<'_>, queue: &str, group: &str) -> Result<()> {
+    let is_grouped = delivers_groups(tables, queue)?;
+    if remove_some(tables, queue, group, is_grouped)? < tables.step as u64 {
+        tables.discarded_names.remove((Some(queue), group))?;
+    }
+    Ok(())
 }
 
 fn delivers_groups(tables: &Tables<'_>, queue: &str) -> Result<bool> {

@@ -18,7 +18,8 @@ pub(super) fn in_order<K: PartialOrd>(found: &K, start: &K) -> Result<()> {
 pub(super) enum Trouble {
     /// Found out before anything was written: the rest of a shared transaction goes on.
     Refused(StoreError),
-    /// Found out before anything was written: the job is to come again once more of what was deleted is removed.
+    /// Found out before anything of the job was written: it is to come again once more of what was deleted is removed.
+    /// Some of that was just now.
     Later,
     /// Found out in the middle: the transaction is given up.
     Broken(::redb::Error),

@@ -6,6 +6,7 @@ mod backlog;
 mod commit;
 mod discarded;
 mod discarded_groups;
+mod discarded_scopes;
 mod error;
 mod file;
 mod group;

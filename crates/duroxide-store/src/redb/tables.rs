@@ -88,8 +88,9 @@ tables! {
         events: (Text, u64, u64) => &'static [u8];
         /// Entity, first partition: deleted events that are still in `events`.
         discarded: (Text, u64) => Listed;
-        /// Queue, group: deleted messages that are still in `messages` and its indexes.
-        discarded_groups: (Text, Text) => ();
+        /// Queue, group: deleted messages that are still in `messages` and its indexes. No queue, scope: deleted entries
+        /// that are still in `entries`.
+        discarded_names: (Label, Text) => ();
         /// Scope, key.
         entries: (Text, Text) => &'static [u8];
         /// How each queue delivers: whether in groups.
@@ -139,7 +140,7 @@ pub(super) fn numbers() -> TableDefinition<'static, Text, u64> {
 /// What `numbers["format"]` must say.
 pub(super) const FORMAT: u64 = 4;
 
-/// What it said before there were the tables `discarded` (2) and `discarded_groups` (3).
+/// What it said before there were the tables `discarded` (2) and `discarded_names` (3).
 pub(super) const FORMATS_BEFORE: std::ops::RangeInclusive<u64> = 2..=3;
 
 /// Which of `numbers` says how late it was at one of the last writes, so that a clock that was set back while the file

@@ -13,7 +13,7 @@ use ::redb::{
 use super::file::File;
 use super::tables::{Tables, Views};
 use super::{Durability, RedbOptions, RedbStore, commit};
-use crate::atomic::{Batch, Operation};
+use crate::atomic::{AtomicOps as _, Batch, Operation};
 use crate::clock::ManualClock;
 use crate::error::StoreError;
 use crate::message::{Claim, NewMessage, Queue};
@@ -327,6 +327,58 @@ async fn a_clock_set_back_while_the_file_is_closed_lengthens_no_lease() {
     );
     clock.advance(std::time::Duration::from_millis(2_000));
     assert_eq!(store.claim(Claim::one(MAIL, 2_000)).await.unwrap().len(), 1);
+}
+
+/// As an application sees it: the second life of a name that had much.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_for_a_deleted_name_is_stored_once_it_is_free() {
+    let disk = Disk::new();
+    let store = store_on(&disk);
+    let put = |scope: &str, key: &str| Operation::Put {
+        scope: scope.to_owned(),
+        key: key.to_owned(),
+        value: vec![1],
+    };
+    let enqueue = |text: &str| Operation::Enqueue {
+        queue: MAIL,
+        message: NewMessage::new("anna", text),
+    };
+    let append = |count: u64| {
+        let events = (1..=count).map(|number| Record {
+            number,
+            data: vec![7; 20],
+        });
+        Operation::Append {
+            entity: "anna".to_owned(),
+            partition: 1,
+            events: events.collect(),
+        }
+    };
+    let mut much: Vec<_> = (0..2_000).map(|n| put("anna", &n.to_string())).collect();
+    much.extend((0..2_000).map(|_| enqueue("old")));
+    much.push(append(2_000));
+    store.commit(Batch::of(much)).await.unwrap();
+    let (entity, scope, group) = ("anna".to_owned(), "anna".to_owned(), "anna".to_owned());
+    let deletion = Batch::of([
+        Operation::DeleteEntity { entity },
+        Operation::DeleteScope { scope },
+        Operation::DeleteGroup { queue: MAIL, group },
+    ]);
+    let deleted = store.commit(deletion).await.unwrap();
+    assert_eq!(deleted, [2_000, 2_000, 2_000]);
+    // Each of them has to wait for something else; who wants nothing of the name does not.
+    let news = [append(1), put("anna", "new"), enqueue("new")].map(|new| Batch::of([new]));
+    let [first, second, third] = news.map(|new| store.commit(new));
+    let other = store.put("bert", "k", vec![1]);
+    let (first, second, third, other) = tokio::join!(first, second, third, other);
+    for done in [first, second, third] {
+        assert_eq!(done.unwrap(), [1]);
+    }
+    other.unwrap();
+    assert_eq!(store.entries("anna").await.unwrap().len(), 1);
+    let claimed = store.claim(Claim::one(MAIL, 1_000)).await.unwrap();
+    assert_eq!(claimed[0].messages[0].payload, b"new");
+    assert_eq!(events_in_file(&store), 1);
 }
 
 /// Deletes a long log as a process does that dies right afterwards.

@@ -22,7 +22,7 @@ use super::Durability;
 use super::error::{Result, Trouble};
 use super::file::File;
 use super::tables::{CLOCK, Tables};
-use super::{commit, discarded, discarded_groups};
+use super::{commit, discarded, discarded_groups, discarded_scopes};
 use crate::atomic::Batch;
 use crate::clock::StoreClock;
 use crate::error::StoreError;
@@ -351,7 +351,9 @@ impl Writer {
         let step = || -> Result<bool> {
             let txn = self.begin()?;
             let mut tables = self.tables(&txn);
-            let found = discarded::sweep(&mut tables)? || discarded_groups::sweep(&mut tables)?;
+            let found = discarded::sweep(&mut tables)?
+                || discarded_scopes::sweep(&mut tables)?
+                || discarded_groups::sweep(&mut tables)?;
             drop(tables);
             if found {
                 txn.commit()?
@@ -396,7 +398,11 @@ impl Writer {
                         done.push(result);
                     }
                     Err(Trouble::Refused(error)) => done.push(Done::Refused(error)),
-                    Err(Trouble::Later) => done.push(Done::Later),
+                    Err(Trouble::Later) => {
+                        // A step towards what it waits for.
+                        written = true;
+                        done.push(Done::Later);
+                    }
                     Err(broken) => return Err(broken.into()),
                 }
             }

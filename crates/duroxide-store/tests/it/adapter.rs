@@ -90,6 +90,34 @@ async fn a_message_for_an_unknown_instance_waits_and_then_becomes_a_dead_letter(
 }
 
 #[tokio::test]
+async fn a_grace_period_without_end_never_ends() {
+    let clock = ManualClock::at(1_000);
+    let provider = MemoryProvider::with_clock(&clock).with_unknown_instance_grace(Duration::MAX);
+    let fetch = || provider.fetch_orchestration_item(LOCK, Duration::ZERO, None);
+    let early = provider.enqueue_for_orchestrator(signal("late"), None);
+    early.await.unwrap();
+    assert!(fetch().await.unwrap().is_none());
+    clock.advance(Duration::from_secs(60 * 60 * 24 * 365 * 1_000));
+    assert!(fetch().await.unwrap().is_none());
+    let begun = provider.enqueue_for_orchestrator(start("late"), None);
+    begun.await.unwrap();
+    let (item, _, _) = fetch().await.unwrap().unwrap();
+    assert_eq!(item.messages, [signal("late"), start("late")]);
+}
+
+#[tokio::test]
+async fn a_grace_period_of_no_length_is_over_at_once() {
+    let clock = ManualClock::at(1_000);
+    let provider = MemoryProvider::with_clock(&clock).with_unknown_instance_grace(Duration::ZERO);
+    let early = provider.enqueue_for_orchestrator(signal("late"), None);
+    early.await.unwrap();
+    let fetched = provider.fetch_orchestration_item(LOCK, Duration::ZERO, None);
+    assert!(fetched.await.unwrap().is_none());
+    let letters = provider.list_dead_letters(9).await.unwrap();
+    assert_eq!(letters[0].instance_id.as_deref(), Some("late"));
+}
+
+#[tokio::test]
 async fn a_start_that_comes_late_gets_the_message_that_came_early() {
     let provider = MemoryProvider::with_clock(ManualClock::at(1_000));
     provider
