@@ -133,20 +133,21 @@ pub(crate) fn only(rows: &[Row]) -> Result<&Row> {
     })
 }
 
+/// Whether a listing reads what is readable where the whole cannot be read.
+#[cfg(test)]
+pub(crate) fn has_another_way(sql: &str) -> bool {
+    let sql = whole(sql);
+    let readable = of_readable(&sql);
+    readable != sql
+        && !["instances", "executions", "history"]
+            .iter()
+            .any(|table| readable.contains(&format!("FROM {{s}}.{table}")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ops::{delete, inspect, list};
-
-    /// Whether a listing reads what is readable where the whole cannot be read.
-    pub(crate) fn has_another_way(sql: &str) -> bool {
-        let sql = whole(sql);
-        let readable = of_readable(&sql);
-        readable != sql
-            && !["instances", "executions", "history"]
-                .iter()
-                .any(|table| readable.contains(&format!("FROM {{s}}.{table}")))
-    }
 
     #[test]
     fn every_listing_has_another_way_where_rows_cannot_be_read() {
@@ -162,6 +163,3 @@ mod tests {
         }
     }
 }
-
-#[cfg(test)]
-pub(crate) use tests::has_another_way;
