@@ -38,6 +38,8 @@ pub enum Capability {
     Handlers,
     /// The store bounds what one claim takes.
     Bounds,
+    /// The store bounds what one claim takes of all its instances together.
+    BoundsInAll,
     /// The store lists ready work by handler.
     ReadyWork,
     /// The store reports what lies in its queues for one instance.
@@ -120,6 +122,7 @@ impl Capability {
         Self::Incarnations,
         Self::Handlers,
         Self::Bounds,
+        Self::BoundsInAll,
         Self::ReadyWork,
         Self::PendingWork,
         Self::Requeue,
@@ -161,6 +164,7 @@ impl Capability {
             Self::Incarnations => "the store does not tell the lives of an id apart",
             Self::Handlers => "the store hands out work without regard to handlers",
             Self::Bounds => "the store does not bound its claims",
+            Self::BoundsInAll => "the store bounds its claims for each instance only",
             Self::ReadyWork => "the store does not list ready work",
             Self::PendingWork => "the store does not report what lies in its queues",
             Self::Requeue => "the store does not put dead letters back in one step",

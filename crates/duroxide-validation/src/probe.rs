@@ -5,8 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use duroxide_core::WorkItem;
 use duroxide_core::provider::{
-    BlockedInstance, Incarnation, OrchestrationHandlers, Provider, TagFilter, TurnClaim, WorkClaim,
+    BlockedInstance, CLAIM_BYTES_IN_ALL_MAX, Incarnation, OrchestrationHandlers, Provider,
+    TagFilter, TurnClaim, WorkClaim,
 };
 
 use crate::fixture::{Commit, claim_from, commit_to, hold_to, items};
@@ -47,6 +49,7 @@ async fn offered(factory: &dyn ProviderFactory, need: Capability) -> bool {
         | Capability::Incarnations
         | Capability::Handlers
         | Capability::Bounds
+        | Capability::BoundsInAll
         | Capability::ReadyWork
         | Capability::PendingWork
         | Capability::Requeue
@@ -84,6 +87,7 @@ async fn shown(store: &dyn Provider, need: Capability) -> bool {
         Capability::Incarnations => tells_lives(store).await,
         Capability::Handlers => knows_handlers(store).await,
         Capability::Bounds => knows_bounds(store).await,
+        Capability::BoundsInAll => bounds_in_all(store).await,
         Capability::ReadyWork => lists_ready_work(store).await,
         Capability::PendingWork => tells_pending_work(store).await,
         Capability::Requeue => requeues(store).await,
@@ -180,6 +184,23 @@ async fn knows_bounds(store: &dyn Provider) -> bool {
     match store.claim_turns(claim).await.as_deref() {
         Ok([turn, ..]) => turn.item.messages.len() < 3,
         _ => true,
+    }
+}
+
+/// More large starts than one claim may take.
+async fn bounds_in_all(store: &dyn Provider) -> bool {
+    const BYTES: usize = 1_900_000;
+    let count = CLAIM_BYTES_IN_ALL_MAX / BYTES + 4;
+    for n in 0..count {
+        let mut start = items::start(&format!("probe-{n}"));
+        if let WorkItem::StartOrchestration { input, .. } = &mut start {
+            *input = "x".repeat(BYTES);
+        }
+        let _ = store.enqueue_for_orchestrator(start, None).await;
+    }
+    match store.claim_turns(claim(count)).await.as_deref() {
+        Ok(turns) => turns.len() < count,
+        Err(_) => true,
     }
 }
 

@@ -91,7 +91,8 @@ impl ProviderFactory for Postgres {
     }
 
     fn must_offer(&self) -> &'static [Capability] {
-        static OFFERS: LazyLock<Vec<Capability>> = LazyLock::new(|| Capability::all_but(&[]));
+        static OFFERS: LazyLock<Vec<Capability>> =
+            LazyLock::new(|| Capability::all_but(&[Capability::BoundsInAll]));
         &OFFERS
     }
 

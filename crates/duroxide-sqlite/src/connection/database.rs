@@ -11,6 +11,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use super::busy::wait_for_lock;
 use super::log_policy::LogPolicy;
 use super::migrate;
+use super::page_cache::PageCache;
 use super::url::Access;
 use crate::error::{Result, SqliteError};
 use crate::kill;
@@ -106,9 +107,7 @@ impl Database {
             self.set_durability(&conn)?;
             self.log.apply(&conn)?;
         }
-        // Small on purpose: whenever a tree was rebalanced, the commit looks at every cached page, and pages that are
-        // not cached here are in the memory of the operating system.
-        conn.pragma_update(None, "cache_size", -2_000)?;
+        PageCache::begin(&conn)?;
         // Savepoints keep their undo pages in memory instead of in a temporary file.
         conn.pragma_update(None, "temp_store", "MEMORY")?;
         Ok(conn)

@@ -7,6 +7,7 @@ pub(crate) mod exclusive;
 pub(crate) mod linked_sqlite;
 pub(crate) mod log_policy;
 pub(crate) mod migrate;
+pub(crate) mod page_cache;
 pub(crate) mod statements;
 pub(crate) mod url;
 

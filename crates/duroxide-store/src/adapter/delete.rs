@@ -148,7 +148,7 @@ impl Found {
                 incarnation = None;
             }
             if let Some(incarnation) = incarnation {
-                found.unborn = unborn::of(store, &found.asked, incarnation).await?;
+                found.unborn = unborn::of(store, id, &found.asked, incarnation).await?;
             }
             if found.current.is_none() && found.executions > 0 {
                 let executions = super::read::executions(store, id).await?;

@@ -1,13 +1,15 @@
-//! Children that a deleted life of an instance asked for and that have not begun. In: those that the instance lists as
-//! asked for, its life. Out: what to delete with it: a child that began later would have a parent that is gone, and take
-//! its id from the next life. Never reads a history: a damaged instance can be deleted too.
+//! Children that a deleted life of an instance asked for and that have not begun. In: the instance, its life, and those
+//! that it lists as asked for. Out: what to delete with it: a child that began later would have a parent that is gone,
+//! and take its id from the next life. What cannot be read is no obstacle: a damaged instance can be deleted too.
 
-use duroxide_core::WorkItem;
+use std::collections::BTreeSet;
+
 use duroxide_core::provider::Incarnation;
+use duroxide_core::{Event, EventKind, WorkItem, build_child_instance_id};
 
 use super::error::Result;
 use super::names::{self, INSTANCES, TURNS};
-use super::token;
+use super::{read, token};
 use crate::EventStore;
 use crate::atomic::{Guard, Operation, Query};
 use crate::message::Message;
@@ -44,16 +46,17 @@ impl Unborn {
     }
 }
 
-/// Those of the children that are listed as asked for which this life sent a start that still waits. A row of an earlier
-/// release has no life, and none of its children is found.
+/// The unborn children of a life of an instance. Where its history cannot be read, those that are listed.
 pub(super) async fn of<S: EventStore>(
     store: &S,
-    asked_for: &[String],
+    instance: &str,
+    listed: &[String],
     incarnation: Incarnation,
 ) -> Result<Vec<Unborn>> {
-    if asked_for.is_empty() {
-        return Ok(Vec::new());
-    }
+    let asked_for = match asked_for(store, instance).await {
+        Err(error) if error.is_of_one_instance() => listed.iter().cloned().collect(),
+        asked_for => asked_for?,
+    };
     let queries = asked_for.iter().flat_map(|id| {
         [
             Query::Entry {
@@ -87,7 +90,7 @@ pub(super) async fn of<S: EventStore>(
             let is_alone = own.len() == starts.len();
             let starts = own;
             unborn.push(Unborn {
-                id: id.clone(),
+                id,
                 starts,
                 is_alone,
             });
@@ -99,4 +102,43 @@ pub(super) async fn of<S: EventStore>(
 fn is_start(message: &&Message) -> bool {
     let item = serde_json::from_slice::<WorkItem>(&message.payload);
     matches!(item, Ok(WorkItem::StartOrchestration { .. }))
+}
+
+/// Children without an answer. What does not decode asks for nothing.
+async fn asked_for<S: EventStore>(store: &S, instance: &str) -> Result<BTreeSet<String>> {
+    let mut open = BTreeSet::new();
+    for partition in store.partitions(instance).await? {
+        let query = Query::Events {
+            entity: instance.to_owned(),
+            partition,
+            from: 0,
+            limit: usize::MAX,
+        };
+        let records = store.query_one(query).await?.into_events()?;
+        let events: Vec<Event> = records
+            .iter()
+            .filter_map(|record| read::decode_event(instance, partition, record).ok())
+            .collect();
+        let answered: BTreeSet<u64> = events
+            .iter()
+            .filter(|event| is_end_of_child(&event.kind))
+            .filter_map(|event| event.source_event_id)
+            .collect();
+        open.extend(events.iter().filter_map(|event| match &event.kind {
+            EventKind::SubOrchestrationScheduled {
+                instance: child, ..
+            } if !answered.contains(&event.event_id) => {
+                Some(build_child_instance_id(instance, child))
+            }
+            _ => None,
+        }));
+    }
+    Ok(open)
+}
+
+fn is_end_of_child(kind: &EventKind) -> bool {
+    matches!(
+        kind,
+        EventKind::SubOrchestrationCompleted { .. } | EventKind::SubOrchestrationFailed { .. }
+    )
 }

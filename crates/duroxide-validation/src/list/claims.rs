@@ -219,8 +219,8 @@ macro_rules! __cases_claims {
                 no_claim_takes_more_than_a_thousand_messages [Bounds];
                 no_claim_takes_more_than_four_megabytes [Bounds];
                 a_message_beyond_the_bound_is_delivered [Bounds];
-                one_claim_takes_a_bounded_number_of_messages_in_all [Bounds, BatchedTurns];
-                one_claim_takes_a_bounded_number_of_bytes_in_all [Bounds, BatchedTurns];
+                one_claim_takes_a_bounded_number_of_messages_in_all [BoundsInAll, BatchedTurns];
+                one_claim_takes_a_bounded_number_of_bytes_in_all [BoundsInAll, BatchedTurns];
                 a_claim_takes_no_more_new_sessions_than_asked [Bounds, BatchedWork];
                 work_of_a_held_session_is_not_bounded [Bounds, BatchedWork];
             }
