@@ -87,12 +87,12 @@ pub struct PostgresOptions {
     /// Whether statements are prepared once for each connection. A pooler in transaction mode that does not know
     /// prepared statements (PgBouncer before 1.21) needs `false`.
     pub prepared_statements: bool,
-    /// How long the server may work on one statement, at least two seconds, because one may wait for a row for a second;
-    /// `None` leaves it to the server.
+    /// How long the server may work on one statement, at least two seconds, because one may wait for a row for a
+    /// second; `None` leaves it to the server.
     pub statement_timeout: Option<Duration>,
-    /// How long to wait for an answer of the server before the connection is given up, at least a millisecond. Below two
-    /// seconds a call that waits for a row that somebody else holds is given up before the server answers, and nobody
-    /// knows whether it took effect (D0813).
+    /// How long to wait for an answer of the server before the connection is given up, at least a millisecond. Below
+    /// two seconds a call that waits for a row that somebody else holds is given up before the server answers, and
+    /// nobody knows whether it took effect (D0813).
     pub response_timeout: Duration,
     /// The name that `pg_stat_activity` shows: 1 to 63 printable characters of ASCII.
     pub application_name: String,

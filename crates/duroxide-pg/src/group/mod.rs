@@ -11,10 +11,10 @@
 //! carries, `lending.rs` which activities it leases at once, `marks.rs` where its claims begin; `exchange.rs` sends the
 //! calls (`single_call.rs`, if one is enough; `not_done.rs`, if nothing came of it), `answers.rs` reads the rows,
 //! `settle.rs` answers the callers, and `finish.rs` takes over what the group has to know (`exchange_result.rs`).
-//! `side.rs` has what the group keeps for each of the two queues: `claims.rs` the claims that wait, `lanes.rs` what they
-//! may claim from, and the marks. `polls.rs` tries claims when no notification came, `give_back.rs` takes back what came
-//! for callers that are gone, `outbox.rs` moves what applications left, `held.rs` keeps apart what waits for rows that
-//! others hold, and `unreadable.rs` puts to rest what the server cannot read.
+//! `side.rs` has what the group keeps for each of the two queues: `claims.rs` the claims that wait, `lanes.rs` what
+//! they may claim from, and the marks. `polls.rs` tries claims when no notification came, `give_back.rs` takes back
+//! what came for callers that are gone, `outbox.rs` moves what applications left, `held.rs` keeps apart what waits for
+//! rows that others hold, and `unreadable.rs` puts to rest what the server cannot read.
 
 mod answers;
 mod batch;

@@ -1,5 +1,5 @@
-//! Tells operators of damaged rows: their instances are noted as blocked. In: what the writer could not read lately. Out:
-//! notes in the table `blocked`. An instance that has not begun has none; the log tells of it.
+//! Tells operators of damaged rows: their instances are noted as blocked. In: what the writer could not read lately.
+//! Out: notes in the table `blocked`. An instance that has not begun has none; the log tells of it.
 
 use duroxide_core::provider::BlockedInstance;
 

@@ -40,8 +40,8 @@ pub(super) fn hiding(tables: &Tables<'_>, entity: &str, partition: u64) -> Resul
     covering(&tables.discarded, entity, partition)
 }
 
-/// Refuses an append into a listed range until one step can remove the rest, and removes some of it, so that it need not
-/// wait for other names; returns whether there is one.
+/// Refuses an append into a listed range until one step can remove the rest, and removes some of it, so that it need
+/// not wait for other names; returns whether there is one.
 pub(super) fn expect_little(tables: &mut Tables<'_>, entity: &str, partition: u64) -> Result<bool> {
     match hiding(tables, entity, partition)? {
         Some(range) if range.left > tables.step as u64 => {

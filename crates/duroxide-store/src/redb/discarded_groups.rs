@@ -1,7 +1,7 @@
 //! Groups of deleted messages that are still in the file. A deletion removes a bounded number of messages and lists the
-//! group here; the writer removes the rest between its other jobs, so that no deletion holds them up. In: deletions inside
-//! a write transaction. Out: which groups readers, claims and leases pass by. Never: a message of a listed group that is
-//! alive, because what comes for the group waits until nothing is left of it.
+//! group here; the writer removes the rest between its other jobs, so that no deletion holds them up. In: deletions
+//! inside a write transaction. Out: which groups readers, claims and leases pass by. Never: a message of a listed group
+//! that is alive, because what comes for the group waits until nothing is left of it.
 
 use ::redb::ReadableTable;
 
@@ -41,8 +41,8 @@ pub(super) fn living(tables: &Tables<'_>, queue: &str, ids: &[u64]) -> Result<Ve
     Ok(living)
 }
 
-/// Refuses what is to be added to a listed group until nothing is left of it, and removes some of it, so that it need not
-/// wait for other names.
+/// Refuses what is to be added to a listed group until nothing is left of it, and removes some of it, so that it need
+/// not wait for other names.
 pub(super) fn expect_none(tables: &mut Tables<'_>, queue: &str, group: &str) -> Result<()> {
     if has(tables, queue, group)? {
         remove_some_listed(tables, queue, group)?;

@@ -1,7 +1,7 @@
-//! Scopes of deleted entries that are still in the file. A deletion removes a bounded number of entries and lists the scope
-//! here; the writer removes the rest between its other jobs. In: deletions inside a write transaction. Out: which scopes
-//! readers and guards take for empty. Never: an entry of a listed scope that is alive, because what comes for the scope
-//! waits until nothing is left of it.
+//! Scopes of deleted entries that are still in the file. A deletion removes a bounded number of entries and lists the
+//! scope here; the writer removes the rest between its other jobs. In: deletions inside a write transaction. Out: which
+//! scopes readers and guards take for empty. Never: an entry of a listed scope that is alive, because what comes for
+//! the scope waits until nothing is left of it.
 
 use ::redb::ReadableTable;
 
@@ -18,8 +18,8 @@ pub(super) fn is_hidden(views: &Views, scope: &str) -> Result<bool> {
     Ok(views.discarded_names.get((None, scope))?.is_some())
 }
 
-/// Refuses what is to be put into a listed scope until nothing is left of it, and removes some of it, so that it need not
-/// wait for other names.
+/// Refuses what is to be put into a listed scope until nothing is left of it, and removes some of it, so that it need
+/// not wait for other names.
 pub(super) fn expect_none(tables: &mut Tables<'_>, scope: &str) -> Result<()> {
     if has(tables, scope)? {
         remove_some_listed(tables, scope)?;

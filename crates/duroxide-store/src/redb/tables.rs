@@ -88,8 +88,8 @@ tables! {
         events: (Text, u64, u64) => &'static [u8];
         /// Entity, first partition: deleted events that are still in `events`.
         discarded: (Text, u64) => Listed;
-        /// Queue, group: deleted messages that are still in `messages` and its indexes. No queue, scope: deleted entries
-        /// that are still in `entries`.
+        /// Queue, group: deleted messages that are still in `messages` and its indexes. No queue, scope: deleted
+        /// entries that are still in `entries`.
         discarded_names: (Label, Text) => ();
         /// Scope, key.
         entries: (Text, Text) => &'static [u8];

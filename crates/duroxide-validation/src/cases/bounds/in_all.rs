@@ -1,5 +1,5 @@
-//! A claim takes a bounded number of messages in all, however many instances have a full mailbox; the rest comes with the
-//! next claims.
+//! A claim takes a bounded number of messages in all, however many instances have a full mailbox; the rest comes with
+//! the next claims.
 
 use std::time::Duration;
 
@@ -76,8 +76,8 @@ async fn took_everything<F: ProviderFactory + ?Sized>(
     bench.idle("everything was taken").await;
 }
 
-/// One claim takes a bounded number of messages in all, however many instances have a full mailbox. What it leaves comes
-/// with the next claims at once, in order and as a first attempt, and none is lost.
+/// One claim takes a bounded number of messages in all, however many instances have a full mailbox. What it leaves
+/// comes with the next claims at once, in order and as a first attempt, and none is lost.
 pub async fn one_claim_takes_a_bounded_number_of_messages_in_all<F: ProviderFactory + ?Sized>(
     factory: &F,
 ) {
