@@ -2,20 +2,14 @@
 //! instance is leased to nobody for a while and noted as blocked, and no attempt of its messages is counted: it goes on
 //! by itself once it can be read again. What is readable and does not decode is handed out with that as its error.
 
-use std::time::Duration;
-
 use crate::calls::claim_turns::RawTurn;
 use crate::connection::call::Call;
 use crate::error::{PgError, Result};
+use crate::group::{NOTED_BY, REST};
 use crate::store::Store;
 use crate::text;
 use crate::time::duration_ms;
 use crate::undelivered::Undelivered;
-
-/// How long claims leave alone what could not be read, before one looks whether it was repaired.
-pub(crate) const REST: Duration = Duration::from_secs(60);
-/// Who noted it: no node in particular, what cannot be read is the same for all.
-pub(crate) const NOTED_BY: &str = "postgres";
 
 impl Store {
     /// Takes the turns away whose history cannot be read. One that cannot be put to rest is given back uncounted.

@@ -63,6 +63,7 @@ use self::outbox::{Outbox, Received};
 use self::polls::Polls;
 pub(crate) use self::request::Request;
 use self::side::Side;
+pub(crate) use self::unreadable::{NOTED_BY, REST};
 use self::write::Reply;
 pub(crate) use self::write::{Op, Write};
 use crate::calls::claim_turns::{self, RawTurn};

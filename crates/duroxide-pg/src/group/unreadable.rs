@@ -8,9 +8,13 @@ use super::batch::Batch;
 use crate::connection::call::Call;
 use crate::connection::db::Db;
 use crate::error::{PgError, Result};
-use crate::rests::{NOTED_BY, REST};
 use crate::text;
 use crate::time::duration_ms;
+
+/// How long claims leave alone what could not be read, before one looks whether it was repaired.
+pub(crate) const REST: Duration = Duration::from_secs(60);
+/// Who noted it: no node in particular, what cannot be read is the same for all.
+pub(crate) const NOTED_BY: &str = "postgres";
 
 /// How long it waits before it looks again where nothing was found: the server tells an error before it lets go of the
 /// rows of the transaction, and what is locked is not looked at.

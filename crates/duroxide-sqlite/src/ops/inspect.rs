@@ -34,7 +34,7 @@ pub(crate) fn execution(tx: &Tx<'_>, instance: &str, execution_id: u64) -> Resul
 }
 
 pub(crate) fn metrics(tx: &Tx<'_>) -> Result<SystemMetrics> {
-    readable::or_one_by_one(all_metrics(tx), || readable::metrics(tx))
+    readable::or_one_by_one(all_metrics(tx), || metrics_one_by_one(tx))
 }
 
 fn all_metrics(tx: &Tx<'_>) -> Result<SystemMetrics> {
@@ -42,6 +42,38 @@ fn all_metrics(tx: &Tx<'_>) -> Result<SystemMetrics> {
     metrics.total_executions = executions::count(tx)?;
     metrics.total_events = history::count_all(tx)?;
     Ok(metrics)
+}
+
+/// Totals; of an instance that cannot be read only that it is there.
+fn metrics_one_by_one(tx: &Tx<'_>) -> Result<SystemMetrics> {
+    let mut metrics = SystemMetrics::default();
+    for id in readable::ids(tx)? {
+        metrics.total_instances += 1;
+        let status = readable::unless_damaged(instances::status(tx, &id))?.flatten();
+        match status.as_deref() {
+            Some("Running") => metrics.running_instances += 1,
+            Some("Completed") => metrics.completed_instances += 1,
+            Some("Failed") => metrics.failed_instances += 1,
+            Some(_) | None => {}
+        }
+        let executions = count_of(
+            tx,
+            "SELECT COUNT(*) FROM executions WHERE instance_id = ?1",
+            &id,
+        );
+        metrics.total_executions += readable::unless_damaged(executions)?.unwrap_or(0);
+        let events = count_of(
+            tx,
+            "SELECT COUNT(*) FROM history WHERE instance_id = ?1",
+            &id,
+        );
+        metrics.total_events += readable::unless_damaged(events)?.unwrap_or(0);
+    }
+    Ok(metrics)
+}
+
+fn count_of(tx: &Tx<'_>, sql: &'static str, instance: &str) -> Result<u64> {
+    tx.one(sql, [instance], |row| unsigned(row, 0))
 }
 
 pub(crate) fn queue_depths(tx: &Tx<'_>) -> Result<QueueDepths> {

@@ -256,7 +256,7 @@ pub(crate) fn list_by_status(tx: &Tx<'_>, status: &str) -> Result<Vec<String>> {
 }
 
 /// Status of the current execution; `None` if there is no such instance or execution.
-pub(super) fn status(tx: &Tx<'_>, instance: &str) -> Result<Option<String>> {
+pub(crate) fn status(tx: &Tx<'_>, instance: &str) -> Result<Option<String>> {
     tx.first(
         "SELECT e.status FROM instances AS i JOIN executions AS e
              ON e.instance_id = i.instance_id AND e.execution_id = i.current_execution_id

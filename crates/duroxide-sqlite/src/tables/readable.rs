@@ -2,11 +2,8 @@
 //! otherwise. Out: the same answer, found instance by instance; what cannot be read is left out, and the log says so.
 //! Ids come from an index, which holds those on a damaged page too. Never asked while everything can be read.
 
-use duroxide_core::provider::SystemMetrics;
-
 use crate::error::{Result, SqliteError};
-use crate::tables::instances;
-use crate::tx::{Tx, unsigned};
+use crate::tx::Tx;
 
 /// The answer of a statement about many instances; of `one_by_one`, if it met a page that cannot be read.
 pub(crate) fn or_one_by_one<T>(
@@ -70,36 +67,4 @@ pub(crate) fn those(
         }
     }
     Ok(found)
-}
-
-/// Totals; of an instance that cannot be read only that it is there.
-pub(crate) fn metrics(tx: &Tx<'_>) -> Result<SystemMetrics> {
-    let mut metrics = SystemMetrics::default();
-    for id in ids(tx)? {
-        metrics.total_instances += 1;
-        let status = unless_damaged(instances::status(tx, &id))?.flatten();
-        match status.as_deref() {
-            Some("Running") => metrics.running_instances += 1,
-            Some("Completed") => metrics.completed_instances += 1,
-            Some("Failed") => metrics.failed_instances += 1,
-            Some(_) | None => {}
-        }
-        let executions = count(
-            tx,
-            "SELECT COUNT(*) FROM executions WHERE instance_id = ?1",
-            &id,
-        );
-        metrics.total_executions += unless_damaged(executions)?.unwrap_or(0);
-        let events = count(
-            tx,
-            "SELECT COUNT(*) FROM history WHERE instance_id = ?1",
-            &id,
-        );
-        metrics.total_events += unless_damaged(events)?.unwrap_or(0);
-    }
-    Ok(metrics)
-}
-
-fn count(tx: &Tx<'_>, sql: &'static str, instance: &str) -> Result<u64> {
-    tx.one(sql, [instance], |row| unsigned(row, 0))
 }
