@@ -1,5 +1,6 @@
 //! The connection that listens. In: notices of other processes and of this one. Out: what may have become claimable, at
-//! once or a little later; whether notices arrive at all. Never sends anything: its announcements go with the next notice.
+//! once or a little later; whether notices arrive at all. Never sends anything: its announcements go with the next
+//! notice.
 
 use std::sync::Arc;
 use std::time::Duration;

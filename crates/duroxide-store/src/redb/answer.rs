@@ -7,7 +7,7 @@ use ::redb::ReadableTableMetadata;
 use super::error::{Result, in_order};
 use super::group::FOLLOWING;
 use super::tables::Views;
-use super::{backlog, discarded, discarded_groups, discarded_scopes, messages};
+use super::{backlog, dead_messages, discarded, discarded_scopes, messages};
 use crate::atomic::{Answer, Query};
 use crate::lease::{Lease, LeaseToken};
 use crate::message::{Delivery, Depth, Message, Queue};
@@ -196,7 +196,7 @@ fn by_id(views: &Views, queue: &str, ids: &[u64]) -> Result<Vec<Message>> {
 /// A message, unless it is dead.
 fn living(views: &Views, queue: &str, id: u64) -> Result<Option<Message>> {
     match messages::load(&views.messages, &views.states, queue, id)? {
-        Some(message) if discarded_groups::is_hidden(views, queue, &message.group)? => Ok(None),
+        Some(message) if dead_messages::is_hidden(views, queue, &message.group)? => Ok(None),
         message => Ok(message),
     }
 }
@@ -204,7 +204,7 @@ fn living(views: &Views, queue: &str, id: u64) -> Result<Option<Message>> {
 /// A lease, unless its messages are dead.
 fn lease(views: &Views, token: &LeaseToken, now_ms: u64) -> Result<Option<Lease>> {
     match messages::lease(&views.leases, token.as_str(), now_ms)? {
-        Some(lease) if discarded_groups::is_hidden(views, &lease.queue, &lease.group)? => Ok(None),
+        Some(lease) if dead_messages::is_hidden(views, &lease.queue, &lease.group)? => Ok(None),
         lease => Ok(lease),
     }
 }
@@ -217,7 +217,7 @@ fn page(
     limit: usize,
 ) -> Result<Vec<Message>> {
     let ids = match group {
-        Some(group) if discarded_groups::is_hidden(views, queue, group)? => Vec::new(),
+        Some(group) if dead_messages::is_hidden(views, queue, group)? => Vec::new(),
         Some(group) => messages::of_group(&views.by_group, queue, group)?,
         None => all_after(views, queue, after, limit)?,
     };
@@ -239,7 +239,7 @@ fn all_after(views: &Views, queue: &str, after: u64, limit: usize) -> Result<Vec
             break;
         }
         let (place, row) = found?;
-        if !discarded_groups::is_hidden(views, queue, row.value().0)? {
+        if !dead_messages::is_hidden(views, queue, row.value().0)? {
             ids.push(place.value().1);
         }
     }
@@ -254,7 +254,7 @@ fn depths(views: &Views, queue: &Queue, now_ms: u64) -> Result<Vec<Depth>> {
         let (place, row) = found?;
         let id = place.value().1;
         let (group, _, _, label, ..) = row.value();
-        if discarded_groups::is_hidden(views, name, group)? {
+        if dead_messages::is_hidden(views, name, group)? {
             continue;
         }
         let leased = match queue.delivery {
@@ -293,7 +293,7 @@ fn leases(views: &Views, queue: &Queue, group: &str, now_ms: u64) -> Result<Vec<
         return Ok(lease.into_iter().collect());
     }
     let mut leases = Vec::new();
-    if discarded_groups::is_hidden(views, &queue.name, group)? {
+    if dead_messages::is_hidden(views, &queue.name, group)? {
         return Ok(leases);
     }
     for id in messages::of_group(&views.by_group, &queue.name, group)? {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ::redb::ReadableTableMetadata as _;
 
-use super::discarded_groups;
+use super::dead_messages;
 use super::error::{Result, in_order};
 use super::grouped::above;
 use super::messages;
@@ -166,7 +166,7 @@ fn singles(
             continue;
         };
         let (group, _, _, _, kind, ..) = row.value();
-        if !discarded_groups::is_hidden(views, queue, group)? {
+        if !dead_messages::is_hidden(views, queue, group)? {
             tally.add(kind, 1, at, count_max);
         }
     }
@@ -176,7 +176,7 @@ fn singles(
 /// Whether a ready message is dead.
 fn is_hidden(views: &Views, queue: &str, id: u64) -> Result<bool> {
     match views.messages.get((queue, id))? {
-        Some(row) => discarded_groups::is_hidden(views, queue, row.value().0),
+        Some(row) => dead_messages::is_hidden(views, queue, row.value().0),
         None => Ok(false),
     }
 }

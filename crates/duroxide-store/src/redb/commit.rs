@@ -7,7 +7,8 @@ use ::redb::ReadableTable;
 use super::error::Result;
 use super::tables::Tables;
 use super::{
-    discarded, discarded_groups, discarded_scopes, group, grouped, messages, role, single,
+    dead_messages, discarded, discarded_groups, discarded_scopes, group, grouped, messages, role,
+    single,
 };
 use crate::atomic::{Batch, Guard, Operation};
 use crate::error::StoreError;
@@ -79,7 +80,7 @@ fn check_guard(tables: &Tables<'_>, guard: &Guard, now_ms: u64) -> Result<()> {
             is_there,
         } => {
             let has_lead = role::has_lead(&tables.roles, &queue.name, group)?
-                && !discarded_groups::has(tables, &queue.name, group)?;
+                && !dead_messages::has(tables, &queue.name, group)?;
             if has_lead == *is_there {
                 return Ok(());
             }
@@ -140,7 +141,7 @@ fn known_lease(tables: &Tables<'_>, token: &LeaseToken, now_ms: u64) -> Result<L
 fn living_lease(tables: &Tables<'_>, token: &LeaseToken, now_ms: u64) -> Result<Option<Lease>> {
     let lease = messages::lease(&tables.leases, token.as_str(), now_ms)?;
     match lease {
-        Some(lease) if discarded_groups::has(tables, &lease.queue, &lease.group)? => Ok(None),
+        Some(lease) if dead_messages::has(tables, &lease.queue, &lease.group)? => Ok(None),
         lease => Ok(lease),
     }
 }
@@ -264,17 +265,20 @@ fn apply(
         Operation::DeleteMessages { queue, ids } => remove(tables, queue, ids, now_ms),
         Operation::ShowMessages { queue, ids } => {
             wake.insert(queue.name.to_string());
-            let ids = discarded_groups::living(tables, &queue.name, ids)?;
+            let ids = dead_messages::living(tables, &queue.name, ids)?;
             single::show(tables, &queue.name, &ids, now_ms)
         }
         Operation::DeleteKeyed { queue, group, key } => {
             let ids = messages::of_key(&tables.by_key, &queue.name, group, key)?;
             remove(tables, queue, &ids, now_ms)
         }
-        Operation::DeleteGroup { queue, group } => match queue.delivery {
-            Delivery::Grouped => grouped::delete_group(tables, &queue.name, group),
-            Delivery::Single => discarded_groups::delete(tables, &queue.name, group, false),
-        },
+        Operation::DeleteGroup { queue, group } => {
+            let is_grouped = queue.delivery == Delivery::Grouped;
+            if is_grouped {
+                grouped::forget_group(tables, &queue.name, group)?;
+            }
+            discarded_groups::delete(tables, &queue.name, group, is_grouped)
+        }
         Operation::SetLabel {
             queue,
             group,
@@ -335,7 +339,7 @@ fn know_queue(tables: &mut Tables<'_>, queue: &Queue) -> Result<()> {
 }
 
 fn remove(tables: &mut Tables<'_>, queue: &Queue, ids: &[u64], now_ms: u64) -> Result<u64> {
-    let ids = discarded_groups::living(tables, &queue.name, ids)?;
+    let ids = dead_messages::living(tables, &queue.name, ids)?;
     match queue.delivery {
         Delivery::Grouped => grouped::remove(tables, &queue.name, &ids, now_ms),
         Delivery::Single => single::remove(tables, &queue.name, &ids),

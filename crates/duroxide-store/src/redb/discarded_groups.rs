@@ -1,45 +1,14 @@
 //! Groups of deleted messages that are still in the file. A deletion removes a bounded number of messages and lists the
-//! group here; the writer removes the rest between its other jobs, so that no deletion holds them up. In: deletions
-//! inside a write transaction. Out: which groups readers, claims and leases pass by. Never: a message of a listed group
-//! that is alive, because what comes for the group waits until nothing is left of it.
+//! group; the writer removes the rest between its other jobs, so that no deletion holds them up. In: deletions inside a
+//! write transaction. Out: fewer messages in the file. Never: a message of a listed group that is alive, because what
+//! comes for the group waits until nothing is left of it. `dead_messages.rs` says who passes by what is listed.
 
 use ::redb::ReadableTable;
 
+use super::dead_messages::has;
 use super::error::{Result, Trouble};
-use super::tables::{Tables, Views};
+use super::tables::Tables;
 use super::{grouped, single};
-
-/// Whether all messages of a group are dead.
-pub(super) fn has(tables: &Tables<'_>, queue: &str, group: &str) -> Result<bool> {
-    Ok(tables.has_remains && tables.discarded_names.get((Some(queue), group))?.is_some())
-}
-
-/// As [`has`], for a reader.
-pub(super) fn is_hidden(views: &Views, queue: &str, group: &str) -> Result<bool> {
-    Ok(views.discarded_names.get((Some(queue), group))?.is_some())
-}
-
-/// Whether a message is there and dead.
-pub(super) fn has_message(tables: &Tables<'_>, queue: &str, id: u64) -> Result<bool> {
-    if !tables.has_remains {
-        return Ok(false);
-    }
-    match tables.messages.get((queue, id))? {
-        Some(row) => has(tables, queue, row.value().0),
-        None => Ok(false),
-    }
-}
-
-/// Those of the messages that are not dead.
-pub(super) fn living(tables: &Tables<'_>, queue: &str, ids: &[u64]) -> Result<Vec<u64>> {
-    let mut living = Vec::with_capacity(ids.len());
-    for id in ids {
-        if !has_message(tables, queue, *id)? {
-            living.push(*id);
-        }
-    }
-    Ok(living)
-}
 
 /// Refuses what is to be added to a listed group until nothing is left of it, and removes some of it, so that it need
 /// not wait for other names.
@@ -142,7 +111,7 @@ mod tests {
     use ::redb::backends::InMemoryBackend;
     use ::redb::{Builder, Database, ReadableDatabase as _, ReadableTableMetadata as _};
 
-    use super::super::tables::{self, STEP};
+    use super::super::tables::{self, STEP, Views};
     use super::super::{answer, commit};
     use super::*;
     use crate::atomic::{Batch, Guard, Operation, Query};

@@ -6,7 +6,6 @@ use std::collections::{BTreeSet, BinaryHeap};
 
 use ::redb::ReadableTable;
 
-use super::discarded_groups;
 use super::error::{Result, in_order};
 use super::group::{self, Group};
 use super::messages::{self, save_lease};
@@ -378,14 +377,15 @@ pub(super) fn remove(
     Ok(removed)
 }
 
-pub(super) fn delete_group(tables: &mut Tables<'_>, queue: &str, name: &str) -> Result<u64> {
+/// Takes a group whose messages are deleted out of its line, with its row and its lease.
+pub(super) fn forget_group(tables: &mut Tables<'_>, queue: &str, name: &str) -> Result<()> {
     let group = group::load(tables, queue, name)?;
     group::unplace(tables, queue, name, &group)?;
     tables.groups.remove((queue, name))?;
     if let Some(token) = group.lease {
         tables.leases.remove(token.as_str())?;
     }
-    discarded_groups::delete(tables, queue, name, true)
+    Ok(())
 }
 
 pub(super) fn hold_followers(

@@ -4,6 +4,7 @@
 mod answer;
 mod backlog;
 mod commit;
+mod dead_messages;
 mod discarded;
 mod discarded_groups;
 mod discarded_scopes;

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 use ::redb::ReadableTable;
 
-use super::discarded_groups;
+use super::dead_messages;
 use super::error::{Result, in_order};
 use super::grouped;
 use super::messages::{self, State, save_lease};
@@ -49,7 +49,7 @@ pub(super) fn claim(
     while claimed.len() < claim.max
         && let Some(Reverse((id, bucket))) = heads.pop()
     {
-        if discarded_groups::has_message(tables, queue, id)? {
+        if dead_messages::has_message(tables, queue, id)? {
             // What was deleted is in the way: it goes, and after so many the claim comes again.
             remove(tables, queue, &[id])?;
             swept += 1;
@@ -333,7 +333,7 @@ pub(super) fn sweep_affinities(tables: &mut Tables<'_>, queue: &str, now_ms: u64
 fn is_needed(tables: &Tables<'_>, queue: &str, key: &str) -> Result<bool> {
     let carriers = (queue, key, 0)..=(queue, key, u64::MAX);
     for carrier in tables.by_affinity.range(carriers)? {
-        if !discarded_groups::has_message(tables, queue, carrier?.0.value().2)? {
+        if !dead_messages::has_message(tables, queue, carrier?.0.value().2)? {
             return Ok(true);
         }
     }
