@@ -8,6 +8,23 @@ use rusqlite::Row;
 use crate::error::{Result, SqliteError};
 use crate::tx::{Tx, Unsigned, shown_ms, unsigned};
 
+/// Keeps a note in place of the one before. The columns that are selected: instance, incarnation, execution, last
+/// event, and what is bound as name, report, attempts, node, time.
+macro_rules! keep {
+    ($select:literal) => {
+        concat!(
+            "INSERT INTO blocked
+                 (instance_id, incarnation, execution_id, last_event_id, name, report, attempts, node, noted_at)
+             ",
+            $select,
+            " ON CONFLICT (instance_id) DO UPDATE SET incarnation = excluded.incarnation,
+                 execution_id = excluded.execution_id, last_event_id = excluded.last_event_id, name = excluded.name,
+                 report = excluded.report, attempts = excluded.attempts, node = excluded.node,
+                 noted_at = excluded.noted_at"
+        )
+    };
+}
+
 /// Keeps a note in place of the one before; `false` if there is no such instance, or it has no events.
 pub(crate) fn note(
     tx: &Tx<'_>,
@@ -16,15 +33,10 @@ pub(crate) fn note(
     node: &str,
 ) -> Result<bool> {
     let written = tx.execute(
-        "INSERT INTO blocked (instance_id, incarnation, execution_id, last_event_id, name, report, attempts, node, noted_at)
-         SELECT i.instance_id, i.incarnation, i.current_execution_id, h.event_id, ?2, ?3, ?4, ?5, ?6
+        keep!("SELECT i.instance_id, i.incarnation, i.current_execution_id, h.event_id, ?2, ?3, ?4, ?5, ?6
          FROM instances AS i JOIN history AS h
              ON h.instance_id = i.instance_id AND h.execution_id = i.current_execution_id
-         WHERE i.instance_id = ?1 ORDER BY h.event_id DESC LIMIT 1
-         ON CONFLICT (instance_id) DO UPDATE SET incarnation = excluded.incarnation,
-             execution_id = excluded.execution_id, last_event_id = excluded.last_event_id, name = excluded.name,
-             report = excluded.report, attempts = excluded.attempts, node = excluded.node,
-             noted_at = excluded.noted_at",
+         WHERE i.instance_id = ?1 ORDER BY h.event_id DESC LIMIT 1"),
         (
             instance,
             &blocked.orchestration_name,
@@ -48,14 +60,10 @@ pub(crate) fn note_without_history(
     node: &str,
 ) -> Result<bool> {
     let written = tx.execute(
-        "INSERT INTO blocked
-             (instance_id, incarnation, execution_id, last_event_id, name, report, attempts, node, noted_at)
-         SELECT i.instance_id, i.incarnation, i.current_execution_id, ?7, ?2, ?3, ?4, ?5, ?6
-         FROM instances AS i WHERE i.instance_id = ?1
-         ON CONFLICT (instance_id) DO UPDATE SET incarnation = excluded.incarnation,
-             execution_id = excluded.execution_id, last_event_id = excluded.last_event_id, name = excluded.name,
-             report = excluded.report, attempts = excluded.attempts, node = excluded.node,
-             noted_at = excluded.noted_at",
+        keep!(
+            "SELECT i.instance_id, i.incarnation, i.current_execution_id, ?7, ?2, ?3, ?4, ?5, ?6
+         FROM instances AS i WHERE i.instance_id = ?1"
+        ),
         (
             &blocked.instance_id,
             &blocked.orchestration_name,
@@ -72,14 +80,10 @@ pub(crate) fn note_without_history(
 /// The same of an instance whose row cannot be read either: whether there is one says the index.
 pub(crate) fn note_by_id(tx: &Tx<'_>, blocked: &BlockedInstance, node: &str) -> Result<bool> {
     let written = tx.execute(
-        "INSERT INTO blocked
-             (instance_id, incarnation, execution_id, last_event_id, name, report, attempts, node, noted_at)
-         SELECT i.instance_id, NULL, ?8, ?7, ?2, ?3, ?4, ?5, ?6
-         FROM instances AS i INDEXED BY sqlite_autoindex_instances_1 WHERE i.instance_id = ?1
-         ON CONFLICT (instance_id) DO UPDATE SET incarnation = excluded.incarnation,
-             execution_id = excluded.execution_id, last_event_id = excluded.last_event_id, name = excluded.name,
-             report = excluded.report, attempts = excluded.attempts, node = excluded.node,
-             noted_at = excluded.noted_at",
+        keep!(
+            "SELECT i.instance_id, NULL, ?8, ?7, ?2, ?3, ?4, ?5, ?6
+         FROM instances AS i INDEXED BY sqlite_autoindex_instances_1 WHERE i.instance_id = ?1"
+        ),
         (
             &blocked.instance_id,
             &blocked.orchestration_name,

@@ -230,19 +230,20 @@ async fn a_damaged_page_of_instances_costs_those_on_it_and_no_other() {
     assert!(at_last!(claim()).is_none());
 }
 
+/// Inserts rows of other ids before and behind those of `hit`, so that these are on a page of their own.
+fn lay_around_hit(file: &rusqlite::Connection, insert: &str) {
+    for n in 0..50 {
+        for between in ["b", "p"] {
+            let row = (format!("{between}{n}"), page_full(""));
+            file.execute(insert, row).unwrap();
+        }
+    }
+}
+
 /// Overwrites a page of the history of `hit`, and of no other instance whose id is far from it.
 fn damage_history_of_hit(path: &Path) {
     let file = shell(path);
-    // Other histories lie between these, so that they are on different pages.
-    for n in 0..50 {
-        for between in ["b", "p"] {
-            file.execute(
-                "INSERT INTO history VALUES (?1, 1, 1, 'e', ?2, 1)",
-                (format!("{between}{n}"), page_full("")),
-            )
-            .unwrap();
-        }
-    }
+    lay_around_hit(&file, "INSERT INTO history VALUES (?1, 1, 1, 'e', ?2, 1)");
     file.execute(
         "UPDATE history SET event_data = ?1 WHERE instance_id = 'hit' AND event_id = 1",
         [page_full(MARK)],
@@ -255,16 +256,9 @@ fn damage_history_of_hit(path: &Path) {
 /// The same of its execution.
 fn damage_execution_of_hit(path: &Path) {
     let file = shell(path);
-    for n in 0..50 {
-        for between in ["b", "p"] {
-            file.execute(
-                "INSERT INTO executions (instance_id, execution_id, status, output, started_at)
-                 VALUES (?1, 1, 'Running', ?2, 1)",
-                (format!("{between}{n}"), page_full("")),
-            )
-            .unwrap();
-        }
-    }
+    let insert = "INSERT INTO executions (instance_id, execution_id, status, output, started_at)
+         VALUES (?1, 1, 'Running', ?2, 1)";
+    lay_around_hit(&file, insert);
     file.execute(
         "UPDATE executions SET output = ?1 WHERE instance_id = 'hit'",
         [page_full(MARK)],

@@ -150,30 +150,18 @@ fn remove_some(tables: &mut Tables<'_>, entity: &str, first: u64, last: u64) -> 
 
 #[cfg(test)]
 mod tests {
-    use ::redb::backends::InMemoryBackend;
-    use ::redb::{Builder, Database, ReadableDatabase as _, ReadableTableMetadata as _};
+    use ::redb::{Database, ReadableDatabase as _, ReadableTableMetadata as _};
 
     use super::super::answer;
     use super::super::commit;
-    use super::super::tables::{self, STEP, Views};
+    use super::super::in_memory::{self, file};
+    use super::super::tables::{STEP, Views};
     use super::*;
     use crate::atomic::{Batch, Operation, Query};
     use crate::record::Record;
 
-    fn file() -> Database {
-        let backend = InMemoryBackend::new();
-        let db = Builder::new().create_with_backend(backend).unwrap();
-        let txn = db.begin_write().unwrap();
-        tables::create(&txn).unwrap();
-        txn.commit().unwrap();
-        db
-    }
-
     fn write<T>(db: &Database, act: impl FnOnce(&mut Tables<'_>) -> Result<T>) -> T {
-        let txn = db.begin_write().unwrap();
-        let done = act(&mut Tables::of(&txn)).unwrap();
-        txn.commit().unwrap();
-        done
+        in_memory::write(db, act).unwrap()
     }
 
     fn run(db: &Database, operation: Operation) -> u64 {

@@ -108,10 +108,10 @@ fn remove_some(tables: &mut Tables<'_>, queue: &str, group: &str, is_grouped: bo
 
 #[cfg(test)]
 mod tests {
-    use ::redb::backends::InMemoryBackend;
-    use ::redb::{Builder, Database, ReadableDatabase as _, ReadableTableMetadata as _};
+    use ::redb::{Database, ReadableDatabase as _, ReadableTableMetadata as _};
 
-    use super::super::tables::{self, STEP, Views};
+    use super::super::in_memory::{file, write};
+    use super::super::tables::{STEP, Views};
     use super::super::{answer, commit};
     use super::*;
     use crate::atomic::{Batch, Guard, Operation, Query};
@@ -123,25 +123,6 @@ mod tests {
     const MAIL: Queue = Queue::grouped("mail");
     const WORK: Queue = Queue::single("work");
     const NOW: u64 = 1_000;
-
-    fn file() -> Database {
-        let backend = InMemoryBackend::new();
-        let db = Builder::new().create_with_backend(backend).unwrap();
-        let txn = db.begin_write().unwrap();
-        tables::create(&txn).unwrap();
-        txn.commit().unwrap();
-        db
-    }
-
-    fn write<T>(db: &Database, act: impl FnOnce(&mut Tables<'_>) -> Result<T>) -> Result<T> {
-        let txn = db.begin_write().unwrap();
-        let done = act(&mut Tables::of(&txn));
-        match &done {
-            Ok(_) => txn.commit().unwrap(),
-            Err(_) => txn.abort().unwrap(),
-        }
-        done
-    }
 
     fn run(db: &Database, operations: Vec<Operation>) -> Result<Vec<u64>> {
         let batch = Batch::of(operations);

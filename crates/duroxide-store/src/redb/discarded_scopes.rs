@@ -97,32 +97,13 @@ fn remove_some(tables: &mut Tables<'_>, scope: &str) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use ::redb::backends::InMemoryBackend;
-    use ::redb::{Builder, Database, ReadableDatabase as _, ReadableTableMetadata as _};
+    use ::redb::{Database, ReadableDatabase as _, ReadableTableMetadata as _};
 
-    use super::super::tables::{self, STEP};
+    use super::super::in_memory::{file, write};
+    use super::super::tables::STEP;
     use super::super::{answer, commit};
     use super::*;
     use crate::atomic::{Batch, Guard, Operation, Query};
-
-    fn file() -> Database {
-        let backend = InMemoryBackend::new();
-        let db = Builder::new().create_with_backend(backend).unwrap();
-        let txn = db.begin_write().unwrap();
-        tables::create(&txn).unwrap();
-        txn.commit().unwrap();
-        db
-    }
-
-    fn write<T>(db: &Database, act: impl FnOnce(&mut Tables<'_>) -> Result<T>) -> Result<T> {
-        let txn = db.begin_write().unwrap();
-        let done = act(&mut Tables::of(&txn));
-        match &done {
-            Ok(_) => txn.commit().unwrap(),
-            Err(_) => txn.abort().unwrap(),
-        }
-        done
-    }
 
     fn run(db: &Database, batch: &Batch) -> Result<Vec<u64>> {
         write(db, |tables| Ok(commit::batch(tables, batch, 1)?.counts))

@@ -12,6 +12,8 @@ mod error;
 mod file;
 mod group;
 mod grouped;
+#[cfg(test)]
+mod in_memory;
 mod lazy_table;
 mod messages;
 mod options;
