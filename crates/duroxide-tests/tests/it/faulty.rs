@@ -89,6 +89,12 @@ impl Faults {
         self.spoil(operation, spared, 1, How::AnswersLate);
     }
 
+    /// An answer that is still held back comes now: on a busy machine no later claim may have been confirmed from
+    /// memory.
+    pub(crate) fn answer_now(&self) {
+        self.confirmed.send_replace(true);
+    }
+
     /// The next calls of an operation take effect; their answers come so much later.
     pub(crate) fn answer_after(&self, operation: &'static str, times: usize, delay: Duration) {
         self.spoil(operation, 0, times, How::AnswersAfter(delay));
