@@ -152,7 +152,7 @@ END $$;
 
 -- Events without a lease; messages that waited for the instance to become known can be claimed then.
 CREATE FUNCTION append_events(p_expected bigint, p_instance text, p_execution bigint, p_id bigint[], p_type text[],
-    p_data text[]) RETURNS void LANGUAGE plpgsql AS $$
+    p_data text[]) RETURNS void LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
 DECLARE
     v_now bigint;
 BEGIN

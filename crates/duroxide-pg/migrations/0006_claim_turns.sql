@@ -158,10 +158,13 @@ CREATE FUNCTION long_walk() RETURNS interval LANGUAGE sql IMMUTABLE AS $$ SELECT
 -- `execution_id`).
 --
 -- With `p_lanes`, all lanes of the lists in their order, the claim begins in each lane at the time of `p_from`, as `claim_work` does.
+--
+-- Once it has taken `p_messages_in_all` messages, or `p_bytes_in_all` bytes of them, it takes no further instance, and asks to be made
+-- again at once.
 CREATE FUNCTION claim_turns(p_expected bigint, p_max integer, p_lock bigint, p_fit text[], p_unfit text[], p_any boolean,
     p_barred text[],
-    p_cancel_after bigint, p_messages integer, p_bytes bigint, p_letters integer, p_grace bigint, p_lazy boolean,
-    p_lanes text[] DEFAULT NULL, p_from bigint[] DEFAULT NULL)
+    p_cancel_after bigint, p_messages integer, p_bytes bigint, p_letters integer, p_messages_in_all integer,
+    p_bytes_in_all bigint, p_grace bigint, p_lazy boolean, p_lanes text[] DEFAULT NULL, p_from bigint[] DEFAULT NULL)
 RETURNS TABLE (outcome integer, instance_id text, token uuid, ids bigint[], items text[], attempts integer[], name text,
     version text, execution_id bigint, incarnation bigint, last_event_id bigint, has_execution boolean)
 LANGUAGE plpgsql SET lock_timeout = '1s' SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
@@ -174,6 +177,8 @@ DECLARE
     v_new text[];
     v_found text[];
     v_expired text[];
+    v_locked bigint[];
+    v_busy text[];
     v_rest text[];
     v_crowded text[];
     v_due bigint;
@@ -184,6 +189,10 @@ DECLARE
     v_asked timestamptz;
     v_tells_lanes boolean := p_lanes IS NOT NULL;
     v_walked_long boolean := false;
+    -- What the claim took so far, known once some instance was left.
+    v_messages bigint;
+    v_bytes bigint;
+    v_is_full boolean := false;
     one text;
 BEGIN
     -- A claim that is lost in a crash of the server never happened: its commit need not wait for the disk.
@@ -240,6 +249,21 @@ BEGIN
                     AND b.instance_id <> ALL (coalesce(v_found, '{}')) AND b.lane <> ALL (p_barred || v_new)
                   ORDER BY b.cancel_at LIMIT p_max - coalesce(cardinality(v_found), 0) FOR UPDATE SKIP LOCKED) AS c;
         END IF;
+        IF cardinality(v_expired) > 0 THEN
+            -- Those whose messages another transaction holds are left alone: no claim waits.
+            v_locked := ARRAY(SELECT q.id FROM inboxes AS b JOIN orchestrator_queue AS q ON q.instance_id = b.instance_id
+                              WHERE b.instance_id = ANY (v_expired) AND q.visible_at <= b.visible_by AND q.id = ANY (b.message_ids)
+                              FOR UPDATE OF q SKIP LOCKED);
+            IF cardinality(v_locked) < (SELECT count(*) FROM inboxes AS b JOIN orchestrator_queue AS q ON q.instance_id = b.instance_id
+                WHERE b.instance_id = ANY (v_expired) AND q.visible_at <= b.visible_by AND q.id = ANY (b.message_ids)) THEN
+                SELECT array_agg(DISTINCT b.instance_id) INTO v_busy
+                FROM inboxes AS b JOIN orchestrator_queue AS q ON q.instance_id = b.instance_id
+                WHERE b.instance_id = ANY (v_expired) AND q.visible_at <= b.visible_by AND q.id = ANY (b.message_ids)
+                  AND q.id <> ALL (v_locked);
+                v_found := ARRAY(SELECT f.id FROM unnest(v_found) WITH ORDINALITY AS f (id, n) WHERE f.id <> ALL (v_busy) ORDER BY f.n);
+                v_expired := ARRAY(SELECT f.id FROM unnest(v_expired) AS f (id) WHERE f.id <> ALL (v_busy));
+            END IF;
+        END IF;
         -- An attempt that ran out counts.
         IF cardinality(v_expired) > 0 THEN
             UPDATE orchestrator_queue AS q SET attempt_count = q.attempt_count + 1 FROM inboxes AS b
@@ -253,12 +277,12 @@ BEGIN
         -- The usual case: the instance has a row or a start, not more messages than a claim may take, and none that has to stay behind or
         -- is held back.
         RETURN QUERY
-        WITH picked AS MATERIALIZED (
-            SELECT f.instance_id, m.ids, m.items, m.attempts, m.visible_by, i.orchestration_name, i.orchestration_version,
+        WITH fits AS MATERIALIZED (
+            SELECT f.place, m.messages, m.bytes, f.instance_id, m.ids, m.items, m.attempts, m.visible_by, i.orchestration_name, i.orchestration_version,
                    i.current_execution_id, i.incarnation, i.instance_id IS NOT NULL AS has_row,
                    CASE WHEN i.instance_id IS NULL THEN
                        (SELECT max(e.execution_id) FROM executions AS e WHERE e.instance_id = f.instance_id) END AS last_execution
-            FROM unnest(v_found) AS f (instance_id)
+            FROM unnest(v_found) WITH ORDINALITY AS f (instance_id, place)
             LEFT JOIN instances AS i ON i.instance_id = f.instance_id
             CROSS JOIN LATERAL (
                 SELECT array_agg(q.id) AS ids, array_agg(q.work_item) AS items, array_agg(q.attempt_count + 1) AS attempts,
@@ -273,6 +297,15 @@ BEGIN
             WHERE m.messages BETWEEN 1 AND p_messages AND (m.messages = 1 OR m.bytes <= p_bytes)
               AND (i.instance_id IS NOT NULL OR m.begins) AND m.is_behind IS NOT TRUE
               AND m.letters <= p_letters AND i.letters IS NULL),
+        picked AS (
+            SELECT f.* FROM (
+                SELECT f.*, sum(f.messages) OVER w AS messages_before, sum(f.bytes) OVER w AS bytes_before FROM fits AS f
+                WINDOW w AS (ORDER BY f.place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS f
+            -- Room for the one that waits longest, if it is none of these.
+            WHERE coalesce(f.messages_before, 0) < p_messages_in_all
+                    - CASE WHEN (SELECT min(o.place) FROM fits AS o) > 1 THEN p_messages ELSE 0 END
+              AND coalesce(f.bytes_before, 0) < p_bytes_in_all
+                    - CASE WHEN (SELECT min(o.place) FROM fits AS o) > 1 THEN p_bytes ELSE 0 END),
         leased AS (
             UPDATE inboxes AS b SET lock_token = gen_random_uuid(), locked_until = v_now + p_lock, message_ids = p.ids,
                 visible_by = p.visible_by
@@ -287,11 +320,25 @@ BEGIN
                      l.has_row OR l.last_execution IS NOT NULL AS has_execution FROM leased AS l) AS l;
         GET DIAGNOSTICS v_claimed = ROW_COUNT;
         EXIT WHEN v_claimed = cardinality(v_found);
+        SELECT coalesce(sum(t.messages), 0), coalesce(sum(t.bytes), 0) INTO v_messages, v_bytes
+        FROM inboxes AS b
+        CROSS JOIN LATERAL (SELECT count(*) AS messages, sum(octet_length(q.work_item)) AS bytes FROM orchestrator_queue AS q
+                            WHERE q.instance_id = b.instance_id AND q.visible_at <= b.visible_by AND q.id = ANY (b.message_ids)) AS t
+        WHERE b.instance_id = ANY (v_found) AND b.lock_token IS NOT NULL;
+        IF (SELECT b.lock_token IS NOT NULL FROM inboxes AS b WHERE b.instance_id = v_found[1]) THEN
+            v_is_full := v_messages >= p_messages_in_all OR v_bytes >= p_bytes_in_all;
+            EXIT WHEN v_is_full;
+        ELSE
+            v_is_full := v_messages >= p_messages_in_all - p_messages OR v_bytes >= p_bytes_in_all - p_bytes;
+            IF v_is_full THEN
+                v_found := v_found[1:1];
+            END IF;
+        END IF;
 
         -- The rest has more messages than a claim may take, or a history alone, or nothing that anybody could run.
         SELECT array_agg(b.instance_id) INTO v_rest FROM inboxes AS b
         WHERE b.instance_id = ANY (v_found) AND b.lock_token IS NULL;
-        SELECT array_agg(f.instance_id) INTO v_crowded
+        SELECT array_agg(f.instance_id ORDER BY array_position(v_found, f.instance_id)) INTO v_crowded
         FROM unnest(v_rest) AS f (instance_id)
         -- Scalar subqueries: PostgreSQL would hash the whole table for an EXISTS under an OR.
         WHERE (SELECT true FROM orchestrator_queue AS q WHERE q.instance_id = f.instance_id AND q.visible_at <= v_now LIMIT 1)
@@ -301,10 +348,16 @@ BEGIN
               has_history_only(f.instance_id, (SELECT b.lane FROM inboxes AS b WHERE b.instance_id = f.instance_id)));
         IF v_crowded IS NOT NULL THEN
             FOREACH one IN ARRAY v_crowded LOOP
+                v_is_full := v_is_full OR v_messages >= p_messages_in_all OR v_bytes >= p_bytes_in_all;
+                EXIT WHEN v_is_full AND one <> v_found[1];
                 v_rows := lease_crowded(one, v_now, p_lock, p_messages, p_bytes, p_letters, EXISTS (
                     SELECT 1 FROM orchestrator_queue AS q WHERE q.instance_id = one AND q.kind = 'ContinueAsNew'
                       AND q.visible_at <= v_now AND carries(q.kind, q.work_item)));
                 v_strays := v_strays + v_rows;
+                SELECT v_messages + count(*), v_bytes + coalesce(sum(octet_length(q.work_item)), 0) INTO v_messages, v_bytes
+                FROM inboxes AS b JOIN orchestrator_queue AS q ON q.instance_id = b.instance_id
+                WHERE b.instance_id = one AND b.lock_token IS NOT NULL AND q.visible_at <= b.visible_by
+                  AND q.id = ANY (b.message_ids);
             END LOOP;
             RETURN QUERY SELECT 0, b.instance_id, b.lock_token, b.message_ids,
                 (SELECT array_agg(q.work_item ORDER BY q.id) FROM orchestrator_queue AS q
@@ -354,7 +407,7 @@ BEGIN
         SELECT least(v_due, min(greatest(b.cancel_at + p_cancel_after, b.ready_at, b.locked_until, v_now + 5))) INTO v_due
         FROM inboxes AS b WHERE b.cancel_at IS NOT NULL;
     END IF;
-    IF v_strays >= 1000 THEN
+    IF v_strays >= 1000 OR v_is_full THEN
         v_due := v_now;
     END IF;
     IF v_tells_lanes OR v_walked_long THEN

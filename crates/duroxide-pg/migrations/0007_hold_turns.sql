@@ -1,19 +1,32 @@
--- What the holder of a turn does with it besides committing it. The inbox is locked already.
+-- What the holder of a turn does with it besides committing it.
 
--- Each element: NULL if it went well, else what is wrong.
+-- Each element: no row if it went well, else what is wrong; `held` if another transaction holds its inbox: then the renewal does not
+-- wait (`renewal_patience`, 0008), and neither do the others with it.
 CREATE FUNCTION renew_turns(p_expected bigint, p_instance text[], p_token uuid[], p_for bigint[])
 RETURNS TABLE (n integer, problem text)
 LANGUAGE plpgsql SET lock_timeout = '1s' SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 DECLARE
-    v_now bigint := now_ms(p_expected);
+    v_until timestamptz := clock_timestamp() + renewal_patience();
+    v_now bigint;
+    v_free text[];
 BEGIN
-    RETURN QUERY SELECT r.n::integer, CASE WHEN b.lock_token = r.token THEN 'expired' ELSE 'unknown' END
+    LOOP
+        v_free := ARRAY(SELECT b.instance_id FROM inboxes AS b WHERE b.instance_id = ANY (p_instance) ORDER BY b.instance_id
+                        FOR UPDATE SKIP LOCKED);
+        EXIT WHEN cardinality(v_free) >= (SELECT count(*) FROM inboxes AS b WHERE b.instance_id = ANY (p_instance))
+            OR clock_timestamp() > v_until;
+        PERFORM pg_sleep(0.005);
+    END LOOP;
+    v_now := now_ms(p_expected);
+    RETURN QUERY SELECT r.n::integer, CASE WHEN b.lock_token IS DISTINCT FROM r.token THEN 'unknown'
+                                           WHEN b.locked_until > v_now THEN 'held' ELSE 'expired' END
         FROM unnest(p_instance, p_token) WITH ORDINALITY AS r (instance_id, token, n)
         LEFT JOIN inboxes AS b ON b.instance_id = ANY (ARRAY[r.instance_id])
-        WHERE (b.lock_token = r.token AND b.locked_until > v_now) IS NOT TRUE;
+        WHERE (b.lock_token = r.token AND b.locked_until > v_now AND r.instance_id = ANY (v_free)) IS NOT TRUE;
     UPDATE inboxes AS b SET locked_until = v_now + r.extend
     FROM unnest(p_instance, p_token, p_for) AS r (instance_id, token, extend)
-    WHERE b.instance_id = ANY (ARRAY[r.instance_id]) AND b.lock_token = r.token AND b.locked_until > v_now;
+    WHERE r.instance_id = ANY (v_free) AND b.instance_id = ANY (ARRAY[r.instance_id]) AND b.lock_token = r.token
+      AND b.locked_until > v_now;
 END $$;
 
 -- Gives a turn back; touches exactly the messages of the claim. `false`: the token is not the last one that was granted.

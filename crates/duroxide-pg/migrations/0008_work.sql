@@ -23,6 +23,8 @@ DECLARE
     v_bound bigint[];
     v_bound_session text[];
     v_granted text[];
+    v_free text[];
+    v_held text[];
     v_due bigint;
     v_claimed integer := 0;
     v_asked timestamptz := clock_timestamp();
@@ -93,11 +95,16 @@ BEGIN
                              UNION ALL SELECT i.id, i.session_id FROM unnest(v_bound, v_bound_session) AS i (id, session_id)) AS a
               ORDER BY a.id LIMIT p_max) AS c;
         IF v_bound IS NOT NULL THEN
+            -- A session whose row another transaction holds stays with its activities; the claim does not wait for it.
+            v_free := ARRAY(SELECT s.session_id FROM sessions AS s WHERE s.session_id = ANY (v_bound_session) ORDER BY s.session_id
+                            FOR UPDATE SKIP LOCKED);
+            v_held := ARRAY(SELECT s.session_id FROM sessions AS s
+                            WHERE s.session_id = ANY (v_bound_session) AND s.session_id <> ALL (v_free));
             -- Another node may have taken a session meanwhile.
             WITH granted AS (
                 INSERT INTO sessions AS s (session_id, worker_id, locked_until, last_activity_at)
                 SELECT DISTINCT b.session_id COLLATE "C", p_owner, v_now + p_session_lock, v_now
-                FROM unnest(v_bound_session) AS b (session_id) ORDER BY 1
+                FROM unnest(v_bound_session) AS b (session_id) WHERE b.session_id <> ALL (v_held) ORDER BY 1
                 ON CONFLICT (session_id) DO UPDATE SET worker_id = excluded.worker_id, locked_until = excluded.locked_until,
                     last_activity_at = excluded.last_activity_at
                 WHERE s.locked_until <= v_now OR s.worker_id = excluded.worker_id
@@ -141,6 +148,15 @@ BEGIN
                                WHERE l.lane = ANY (p_unfit) LIMIT 1) AS o) > 0;
 END $$;
 
+-- Notes that something happened in these sessions. One whose row another transaction holds is left as it is: that transaction most
+-- likely notes the same, and nothing is worth waiting for it.
+CREATE FUNCTION touch_sessions(p_sessions text[], p_now bigint) RETURNS void LANGUAGE sql SET enable_seqscan = off AS $$
+    UPDATE sessions AS s SET last_activity_at = p_now
+    FROM (SELECT t.session_id FROM sessions AS t WHERE t.session_id = ANY (p_sessions) AND t.locked_until > p_now
+          ORDER BY t.session_id FOR UPDATE SKIP LOCKED) AS t
+    WHERE s.session_id = t.session_id
+$$;
+
 -- Completes activities: each goes, and its completion comes, under a valid lease. Tells those that had none. `m_ack` is the place of
 -- the activity that the message completes; the inboxes are open already. If one of the first `p_strict` has lost its lease, the whole
 -- transaction is taken back (0018).
@@ -167,9 +183,7 @@ BEGIN
         PERFORM refuse_early('the activity whose result it decided on was lost');
     END IF;
     IF v_sessions IS NOT NULL THEN
-        UPDATE sessions AS s SET last_activity_at = v_now
-        FROM (SELECT DISTINCT t.session_id FROM unnest(v_sessions) AS t (session_id) ORDER BY 1) AS t
-        WHERE s.session_id = t.session_id AND s.locked_until > v_now;
+        PERFORM touch_sessions(v_sessions, v_now);
     END IF;
     IF cardinality(v_done) = cardinality(p_id) THEN
         INSERT INTO orchestrator_queue (instance_id, visible_at, kind, work_item, created_at, execution_id, operation_id)
@@ -190,32 +204,44 @@ BEGIN
         WHERE v_done IS NULL OR a.n <> ALL (v_done);
 END $$;
 
+-- How long a renewal looks again for a row that another transaction holds: that of a commit is free within milliseconds, and one that a
+-- shell holds must not keep the others from being renewed.
+CREATE FUNCTION renewal_patience() RETURNS interval LANGUAGE sql IMMUTABLE AS $$ SELECT interval '60 ms' $$;
+
+-- Each element: no row if it went well, else what is wrong; `held` if another transaction holds its row.
 CREATE FUNCTION renew_work(p_expected bigint, p_id bigint[], p_token uuid[], p_for bigint[])
 RETURNS TABLE (n integer, problem text)
 LANGUAGE plpgsql SET lock_timeout = '1s' SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
-    v_now bigint := now_ms(p_expected);
+    v_until timestamptz := clock_timestamp() + renewal_patience();
+    v_now bigint;
+    v_free bigint[];
     v_kept bigint[];
     v_sessions text[];
 BEGIN
+    LOOP
+        v_free := ARRAY(SELECT w.id FROM worker_queue AS w WHERE w.id = ANY (p_id) ORDER BY w.id FOR UPDATE SKIP LOCKED);
+        EXIT WHEN cardinality(v_free) >= (SELECT count(*) FROM worker_queue AS w WHERE w.id = ANY (p_id))
+            OR clock_timestamp() > v_until;
+        PERFORM pg_sleep(0.005);
+    END LOOP;
+    v_now := now_ms(p_expected);
     WITH kept AS (
         UPDATE worker_queue AS w SET locked_until = v_now + r.extend
-        FROM (SELECT * FROM unnest(p_id, p_token, p_for) WITH ORDINALITY AS r (id, token, extend, n) ORDER BY r.id) AS r
-        WHERE w.id = ANY (ARRAY[r.id]) AND w.lock_token = r.token AND w.locked_until > v_now
+        FROM unnest(p_id, p_token, p_for) WITH ORDINALITY AS r (id, token, extend, n)
+        WHERE r.id = ANY (v_free) AND w.id = ANY (ARRAY[r.id]) AND w.lock_token = r.token AND w.locked_until > v_now
         RETURNING r.n, w.session_id)
     SELECT array_agg(k.n), array_agg(k.session_id) FILTER (WHERE k.session_id IS NOT NULL) INTO v_kept, v_sessions
     FROM kept AS k;
     IF v_sessions IS NOT NULL THEN
-        UPDATE sessions AS s SET last_activity_at = v_now
-        FROM (SELECT DISTINCT t.session_id FROM unnest(v_sessions) AS t (session_id) ORDER BY 1) AS t
-        WHERE s.session_id = t.session_id AND s.locked_until > v_now;
+        PERFORM touch_sessions(v_sessions, v_now);
     END IF;
     IF cardinality(v_kept) = cardinality(p_id) THEN
         RETURN;
     END IF;
-    -- Looked at after the renewal, which may have waited for a row while another node took the activity.
-    RETURN QUERY SELECT r.n::integer, CASE WHEN w.lock_token = r.token THEN 'expired' ELSE 'unknown' END
+    RETURN QUERY SELECT r.n::integer, CASE WHEN w.lock_token IS DISTINCT FROM r.token THEN 'unknown'
+                                           WHEN w.locked_until > v_now AND r.id <> ALL (v_free) THEN 'held' ELSE 'expired' END
         FROM unnest(p_id, p_token) WITH ORDINALITY AS r (id, token, n) LEFT JOIN worker_queue AS w
             ON w.id = ANY (ARRAY[r.id])
         WHERE v_kept IS NULL OR r.n <> ALL (v_kept);
@@ -253,16 +279,24 @@ BEGIN
     RETURN NULL;
 END $$;
 
+-- Sessions whose rows another transaction holds are renewed the next time.
 CREATE FUNCTION renew_sessions(p_expected bigint, p_owners text[], p_for bigint, p_idle bigint) RETURNS bigint
 LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
 DECLARE
+    v_until timestamptz := clock_timestamp() + renewal_patience();
     v_now bigint := now_ms(p_expected);
+    v_free text[];
     v_rows bigint;
 BEGIN
-    UPDATE sessions AS s SET locked_until = v_now + p_for
-    FROM (SELECT t.session_id FROM sessions AS t WHERE t.worker_id = ANY (p_owners) AND t.locked_until > v_now
-          AND t.last_activity_at > v_now - p_idle ORDER BY t.session_id FOR UPDATE) AS t
-    WHERE s.session_id = t.session_id;
+    LOOP
+        v_free := ARRAY(SELECT t.session_id FROM sessions AS t WHERE t.worker_id = ANY (p_owners) AND t.locked_until > v_now
+                        AND t.last_activity_at > v_now - p_idle ORDER BY t.session_id FOR UPDATE SKIP LOCKED);
+        EXIT WHEN clock_timestamp() > v_until OR cardinality(v_free) >= (
+            SELECT count(*) FROM sessions AS t WHERE t.worker_id = ANY (p_owners) AND t.locked_until > v_now
+            AND t.last_activity_at > v_now - p_idle);
+        PERFORM pg_sleep(0.005);
+    END LOOP;
+    UPDATE sessions AS s SET locked_until = v_now + p_for WHERE s.session_id = ANY (v_free);
     GET DIAGNOSTICS v_rows = ROW_COUNT;
     RETURN v_rows;
 END $$;

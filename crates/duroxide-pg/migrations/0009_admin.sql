@@ -22,7 +22,7 @@ END $$;
 CREATE FUNCTION delete_instances(p_ids text[], p_force boolean)
 RETURNS TABLE (problem text, subject text, other text, instances_gone bigint, executions_gone bigint, events_gone bigint,
     messages_gone bigint)
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
+LANGUAGE plpgsql SET lock_timeout = '5s' SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off
     SET enable_mergejoin = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
@@ -107,7 +107,7 @@ $$;
 -- row: nothing was deleted.
 CREATE FUNCTION delete_tree(p_root text, p_before bigint)
 RETURNS TABLE (instances_gone bigint, executions_gone bigint, events_gone bigint, messages_gone bigint)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 DECLARE
     v_tree text[];
     v_result record;
@@ -116,6 +116,16 @@ BEGIN
         RETURN;
     END IF;
     SELECT array_agg(t) INTO v_tree FROM instance_tree(p_root) AS t;
+    -- From here on the inboxes are ours, also those that are not there. While this waited for them, the root may have been deleted and
+    -- started again: what is deleted now would be the start of its next life.
+    INSERT INTO inboxes AS b (instance_id, lane, ready_at)
+    SELECT DISTINCT d.id COLLATE "C", '', 9223372036854775807 FROM unnest(v_tree) AS d (id) ORDER BY 1
+    ON CONFLICT (instance_id) DO UPDATE SET lane = b.lane;
+    IF NOT is_finished_root(p_root, p_before) OR NOT ARRAY(SELECT t FROM instance_tree(p_root) AS t) <@ v_tree THEN
+        DELETE FROM inboxes AS b WHERE b.instance_id = ANY (v_tree) AND b.lock_token IS NULL
+            AND NOT EXISTS (SELECT 1 FROM orchestrator_queue AS q WHERE q.instance_id = b.instance_id);
+        RETURN;
+    END IF;
     SELECT * INTO v_result FROM delete_instances(v_tree, false);
     IF v_result.problem IS NULL THEN
         RETURN QUERY SELECT v_result.instances_gone, v_result.executions_gone, v_result.events_gone, v_result.messages_gone;
@@ -125,7 +135,7 @@ END $$;
 -- One bounded step of pruning: deletes at most so many events of old executions, and those executions that are empty then.
 CREATE FUNCTION prune_step(p_instance text, p_keep bigint, p_before bigint, p_rows bigint)
 RETURNS TABLE (is_known boolean, executions_gone bigint, events_gone bigint, is_done boolean)
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET lock_timeout = '5s' SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     v_current bigint;

@@ -49,6 +49,7 @@ DECLARE
     v_first text[];
     v_free text[];
     v_held text[];
+    v_more text[];
     v_instance text[];
     v_kind text[];
     v_item text[];
@@ -61,15 +62,22 @@ BEGIN
         RETURN -1;
     END IF;
     v_resting := ARRAY(SELECT DISTINCT r.instance_id FROM arrivals AS r WHERE r.rests_until > 0 AND r.rests_until > v_time);
-    v_first := ARRAY(SELECT DISTINCT f.instance_id
-                     FROM (SELECT a.instance_id FROM arrivals AS a WHERE a.instance_id <> ALL (v_resting)
-                           ORDER BY a.id LIMIT p_max) AS f ORDER BY 1);
-    v_free := ARRAY(SELECT b.instance_id FROM inboxes AS b WHERE b.instance_id = ANY (v_first) ORDER BY b.instance_id
-                    FOR UPDATE SKIP LOCKED);
-    v_held := ARRAY(SELECT b.instance_id FROM inboxes AS b WHERE b.instance_id = ANY (v_first) AND b.instance_id <> ALL (v_free));
+    v_held := '{}';
+    LOOP
+        v_first := ARRAY(SELECT DISTINCT f.instance_id
+                         FROM (SELECT a.instance_id FROM arrivals AS a WHERE a.instance_id <> ALL (v_held || v_resting)
+                               ORDER BY a.id LIMIT p_max) AS f ORDER BY 1);
+        v_free := ARRAY(SELECT b.instance_id FROM inboxes AS b WHERE b.instance_id = ANY (v_first) ORDER BY b.instance_id
+                        FOR UPDATE SKIP LOCKED);
+        v_more := ARRAY(SELECT b.instance_id FROM inboxes AS b
+                        WHERE b.instance_id = ANY (v_first) AND b.instance_id <> ALL (v_free));
+        EXIT WHEN v_more = '{}';
+        -- Behind those that are held there may be others, whose inboxes were not looked at yet.
+        v_held := v_held || v_more;
+    END LOOP;
     WITH gone AS (
         DELETE FROM arrivals AS a WHERE a.id = ANY (ARRAY(
-            SELECT f.id FROM arrivals AS f WHERE f.instance_id <> ALL (v_held || v_resting) ORDER BY f.id LIMIT p_max))
+            SELECT f.id FROM arrivals AS f WHERE f.instance_id = ANY (v_first) ORDER BY f.id LIMIT p_max))
         RETURNING a.id, a.instance_id, a.kind, a.work_item, a.begins)
     SELECT array_agg(g.instance_id ORDER BY g.id), array_agg(g.kind ORDER BY g.id), array_agg(g.work_item ORDER BY g.id),
            array_agg(g.begins ORDER BY g.id)

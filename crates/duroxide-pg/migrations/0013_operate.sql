@@ -24,7 +24,7 @@ END $$;
 -- An operator's change: all together or none. `outcome`: 0 done, with the labels after it; 1 too many, with their number; 2 no such
 -- instance. The row of the instance is locked first, as a commit does.
 CREATE FUNCTION change_labels(p_instance text, p_keys text[], p_values text[], p_max integer)
-RETURNS TABLE (outcome integer, number integer, keys text[], contents text[]) LANGUAGE plpgsql AS $$
+RETURNS TABLE (outcome integer, number integer, keys text[], contents text[]) LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 DECLARE
     v_before integer;
     v_after integer;
@@ -59,7 +59,7 @@ CREATE TABLE nodes (
 ) WITH (fillfactor = 50);
 
 CREATE FUNCTION announce_node(p_expected bigint, p_id text, p_info text, p_gone bigint, p_forget bigint) RETURNS integer
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
 DECLARE
     v_now bigint := now_ms(p_expected);
 BEGIN
@@ -73,7 +73,7 @@ BEGIN
     RETURN 0;
 END $$;
 
-CREATE FUNCTION forget_node(p_id text) RETURNS integer LANGUAGE plpgsql AS $$
+CREATE FUNCTION forget_node(p_id text) RETURNS integer LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
 BEGIN
     DELETE FROM nodes AS n WHERE n.id = p_id;
     RETURN 0;
@@ -87,7 +87,8 @@ CREATE TABLE duties (
 ) WITH (fillfactor = 50);
 
 -- Takes or keeps a duty for a while, or gives it back with no time; whether the holder has it.
-CREATE FUNCTION hold_duty(p_expected bigint, p_duty text, p_holder text, p_for bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE FUNCTION hold_duty(p_expected bigint, p_duty text, p_holder text, p_for bigint) RETURNS boolean
+LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
 DECLARE
     v_now bigint := now_ms(p_expected);
 BEGIN

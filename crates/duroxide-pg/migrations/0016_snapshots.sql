@@ -82,7 +82,7 @@ END $$;
 -- Writes everything of one instance, if nothing of it is there: 0, else 1 and nothing; 2 and nothing if the store is not closed with this
 -- reason (NULL: is not open). The lanes come with it.
 CREATE FUNCTION restore_instance(p_expected bigint, p_instance text, p_doc text, p_closed text) RETURNS integer
-LANGUAGE plpgsql SET jit = off AS $$
+LANGUAGE plpgsql SET lock_timeout = '5s' SET jit = off AS $$
 DECLARE
     v_now bigint := enqueued_ms(p_expected);
     v_doc json := p_doc::json;

@@ -46,10 +46,11 @@ END $$;
 
 -- `p_steps`: what to do for each standing: 0 nothing, 1 store the messages, 2 the start and the messages, 3 that, in place of what has
 -- ended. The start is the first item, if there is one. Returns what was found and what was done; found 4: it has ended and cannot go
--- alone; done -1: the tree grew while its inboxes were locked, ask again; done 4: nothing, because the same request did it before. Who waits for a lock gives up soon: a call that its client
--- has given up must not be carried out later.
+-- alone; done -1: the tree grew while its inboxes were locked, ask again; done 4: nothing, because the same request did it before. With
+-- `p_life`, another life of the id counts as if nothing had it. Who waits for a lock gives up soon: a call that its client has given up
+-- must not be carried out later.
 CREATE FUNCTION submit(p_expected bigint, p_instance text, p_steps bigint[], p_starts boolean, p_kind text[], p_item text[],
-    p_delay bigint[], p_begins text[], p_request text) RETURNS TABLE (o_found integer, o_done integer)
+    p_delay bigint[], p_begins text[], p_request text, p_life bigint) RETURNS TABLE (o_found integer, o_done integer)
 LANGUAGE plpgsql SET lock_timeout = '1s' SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
@@ -67,6 +68,10 @@ BEGIN
     SELECT DISTINCT d.id COLLATE "C", '', 9223372036854775807 FROM unnest(v_locked) AS d (id) ORDER BY 1
     ON CONFLICT (instance_id) DO UPDATE SET lane = b.lane;
     o_found := standing_of(p_instance);
+    -- The inbox is ours: this life cannot be deleted before the end.
+    IF p_life IS NOT NULL AND NOT EXISTS (SELECT 1 FROM instances AS i WHERE i.instance_id = p_instance AND i.incarnation = p_life) THEN
+        o_found := 0;
+    END IF;
     o_done := p_steps[o_found + 1];
     IF p_request IS NOT NULL AND o_found > 0 AND began_by(p_instance, o_found, p_request) THEN
         o_done := 4;

@@ -67,7 +67,7 @@ CREATE TABLE openings (
 );
 
 -- Lists a process; returns whether others are listed, which may have ended uncleanly.
-CREATE FUNCTION note_opening(p_id uuid) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE FUNCTION note_opening(p_id uuid) RETURNS boolean LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
 BEGIN
     DELETE FROM openings AS o WHERE o.opened_at < server_ms(clock_timestamp()) - 86400000;
     -- A process whose answer was lost notes it again.
@@ -76,7 +76,7 @@ BEGIN
     RETURN (SELECT true FROM openings AS o WHERE o.id <> p_id LIMIT 1) IS NOT NULL;
 END $$;
 
-CREATE FUNCTION forget_opening(p_id uuid) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE FUNCTION forget_opening(p_id uuid) RETURNS boolean LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
 BEGIN
     DELETE FROM openings AS o WHERE o.id = p_id;
     RETURN FOUND;

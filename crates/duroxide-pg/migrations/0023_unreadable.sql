@@ -127,7 +127,8 @@ BEGIN
               ORDER BY w.id + 0 LIMIT greatest(p_max, 1000) FOR UPDATE SKIP LOCKED) AS w) AS c;
     FOREACH one IN ARRAY coalesce(v_found, '{}') LOOP
         BEGIN
-            PERFORM hashtext(w.work_item) FROM worker_queue AS w WHERE w.id = one;
+            PERFORM hashtext(w.work_item), s.locked_until, hashtext(s.worker_id)
+            FROM worker_queue AS w LEFT JOIN sessions AS s ON s.session_id = w.session_id WHERE w.id = one;
         EXCEPTION WHEN data_corrupted OR index_corrupted THEN
             o_reason := SQLERRM;
             UPDATE worker_queue AS w SET lock_token = gen_random_uuid(), locked_until = v_now + p_rest WHERE w.id = one
@@ -158,8 +159,11 @@ DECLARE
     v_now bigint := now_ms(p_expected);
     one bigint;
 BEGIN
-    FOREACH one IN ARRAY ARRAY(SELECT a.id FROM arrivals AS a WHERE a.rests_until <= v_now ORDER BY a.id
-                               LIMIT greatest(p_max, 1000) FOR UPDATE SKIP LOCKED) LOOP
+    FOREACH one IN ARRAY ARRAY(SELECT a.id FROM arrivals AS a
+                               WHERE a.rests_until <= v_now AND NOT EXISTS (
+                                   SELECT 1 FROM arrivals AS r
+                                   WHERE r.rests_until > 0 AND r.rests_until > v_now AND r.instance_id = a.instance_id)
+                               ORDER BY a.id LIMIT greatest(p_max, 1000) FOR UPDATE OF a SKIP LOCKED) LOOP
         BEGIN
             PERFORM read_arrival(one);
         EXCEPTION WHEN data_corrupted OR index_corrupted THEN

@@ -154,6 +154,13 @@ impl PgError {
         }
     }
 
+    /// Another transaction holds a row that the call needs.
+    pub(crate) fn held() -> Self {
+        Self::GaveUp {
+            why: "another transaction holds the row".to_owned(),
+        }
+    }
+
     /// A stable code; docs/errors.md says what each means and what to do.
     ///
     /// ```

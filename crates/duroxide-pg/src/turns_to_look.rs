@@ -1,5 +1,6 @@
-//! Who looks first when a notice reaches many processes. In: a notice and the processes that are known. Out: how long
-//! this one waits before it looks. Never asks anybody: each process computes the same order by itself.
+//! Who looks first when a notice reaches many processes, and who looks less often because it found nothing lately. In:
+//! a notice, the processes that are known, and how looks turned out. Out: how long this one waits before it looks.
+//! Never asks anybody: each process computes the same order by itself.
 
 use std::time::Duration;
 
@@ -28,6 +29,46 @@ pub(crate) fn wait<'o>(
     let before = others.filter(|&other| (place(other), other) < own).count();
     let wave = u32::try_from(before / AT_ONCE).unwrap_or(u32::MAX);
     (wave > 0).then(|| NEXT_AFTER.saturating_mul(wave).min(LAST_AFTER))
+}
+
+/// After so many looks in a row that found nothing a process looks less often: whoever sends the notices takes what
+/// they tell of by itself.
+const IN_VAIN_MAX: u32 = 4;
+/// How long such a process waits at first, and at most. Of several that could take the work one finds it, and goes on
+/// looking at once.
+const RARELY_AFTER: Duration = Duration::from_millis(20);
+const RAREST_AFTER: Duration = Duration::from_millis(160);
+/// After so long without a notice a process looks at once again.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// How the looks of this process at the news of others turned out.
+#[derive(Debug, Default)]
+pub(crate) struct Luck {
+    in_vain: u32,
+    noticed_at: Option<Instant>,
+}
+
+impl Luck {
+    /// A notice came. Returns how long looks at such notices wait for want of luck; `None` if they do not.
+    pub(crate) fn noticed(&mut self, now: Instant) -> Option<Duration> {
+        let before = self.noticed_at.replace(now);
+        if before.is_none_or(|at| now.duration_since(at) >= QUIET) {
+            self.in_vain = 0;
+        }
+        let times = self.in_vain.checked_sub(IN_VAIN_MAX)?;
+        let factor = 2_u32.checked_pow(times).unwrap_or(u32::MAX);
+        Some(RARELY_AFTER.saturating_mul(factor).min(RAREST_AFTER))
+    }
+
+    /// The process looks; in vain, until it finds something.
+    pub(crate) fn looks(&mut self) {
+        self.in_vain = self.in_vain.saturating_add(1);
+    }
+
+    /// The process found something to claim.
+    pub(crate) fn found(&mut self) {
+        self.in_vain = 0;
+    }
 }
 
 /// Spreads what the last letters of a text change over all bits: without it, notices that differ in a digit would have
@@ -95,6 +136,39 @@ mod tests {
     fn of_few_all_look_at_once() {
         let nodes: Vec<String> = (0..AT_ONCE).map(|n| n.to_string()).collect();
         assert_eq!(waits(&nodes, "sender|t||7|"), [None; AT_ONCE]);
+    }
+
+    #[test]
+    fn who_looks_in_vain_again_and_again_looks_less_often_until_it_finds_something() {
+        let (mut luck, mut now) = (Luck::default(), Instant::now());
+        let mut notice = |luck: &mut Luck| {
+            now += Duration::from_millis(10);
+            luck.noticed(now)
+        };
+        for _ in 0..IN_VAIN_MAX {
+            assert_eq!(notice(&mut luck), None);
+            luck.looks();
+        }
+        assert_eq!(notice(&mut luck), Some(RARELY_AFTER));
+        luck.looks();
+        assert_eq!(notice(&mut luck), Some(RARELY_AFTER * 2));
+        for _ in 0..100 {
+            luck.looks();
+        }
+        assert_eq!(notice(&mut luck), Some(RAREST_AFTER));
+        luck.found();
+        assert_eq!(notice(&mut luck), None);
+    }
+
+    #[test]
+    fn after_a_quiet_second_a_notice_is_looked_at_at_once() {
+        let (mut luck, now) = (Luck::default(), Instant::now());
+        for _ in 0..100 {
+            luck.noticed(now);
+            luck.looks();
+        }
+        assert_eq!(luck.noticed(now), Some(RAREST_AFTER));
+        assert_eq!(luck.noticed(now + QUIET), None);
     }
 
     #[test]

@@ -8,9 +8,9 @@ use std::time::Duration;
 use duroxide_core::event::Event;
 use duroxide_core::provider::rules::lane::Abilities;
 use duroxide_core::provider::{
-    CLAIM_BYTES_MAX, CLAIM_MESSAGES_MAX, CLAIM_QUEUE_MESSAGES_MAX, CachedHistories, CachedHistory,
-    ClaimedTurn, HandOut, Incarnation, KvEntry, OrchestrationItem, TurnClaim, TurnHistory,
-    WorkItem,
+    CLAIM_BYTES_IN_ALL_MAX, CLAIM_BYTES_MAX, CLAIM_MESSAGES_IN_ALL_MAX, CLAIM_MESSAGES_MAX,
+    CLAIM_QUEUE_MESSAGES_MAX, CachedHistories, CachedHistory, ClaimedTurn, HandOut, Incarnation,
+    KvEntry, OrchestrationItem, TurnClaim, TurnHistory, WorkItem,
 };
 use semver::Version;
 use tokio_postgres::Row;
@@ -96,6 +96,8 @@ impl Ask {
             .small(self.messages_max)
             .int(i64::try_from(CLAIM_BYTES_MAX).unwrap_or(i64::MAX))
             .small(i32::try_from(CLAIM_QUEUE_MESSAGES_MAX).unwrap_or(i32::MAX))
+            .small(i32::try_from(CLAIM_MESSAGES_IN_ALL_MAX).unwrap_or(i32::MAX))
+            .int(i64::try_from(CLAIM_BYTES_IN_ALL_MAX).unwrap_or(i64::MAX))
             .int(self.grace_ms)
             .flag(lazy)
     }
@@ -196,6 +198,8 @@ pub(crate) struct Claimed<T> {
     pub(crate) lanes: Vec<String>,
     /// The smallest key of each lane that has rows, if the claim was given marks or walked long.
     pub(crate) first: Vec<(String, i64)>,
+    /// Whether `first` says that: of a claim that was not asked and walked short nothing is known.
+    pub(crate) tells_first: bool,
     /// Whether the server walked long until it had found them: past rows that were deleted and not vacuumed.
     pub(crate) walked_long: bool,
     /// In how many milliseconds something becomes claimable unless another transaction writes.
@@ -218,6 +222,7 @@ impl<T> Claimed<T> {
             found: Vec::new(),
             lanes: Vec::new(),
             first: Vec::new(),
+            tells_first: false,
             walked_long: false,
             due_ms: None,
             now: None,
@@ -226,6 +231,12 @@ impl<T> Claimed<T> {
             others: false,
             was_tried: true,
         }
+    }
+
+    /// `at_marks`: the claim was given marks, and so was asked what it sees first in each lane.
+    pub(crate) fn asked_for_first(mut self, at_marks: bool) -> Self {
+        self.tells_first = at_marks || self.walked_long;
+        self
     }
 }
 

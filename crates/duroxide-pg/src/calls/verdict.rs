@@ -4,7 +4,7 @@
 use duroxide_core::provider::rules::Refusal;
 use tokio_postgres::types::{FromSql, Type};
 
-use crate::error::Result;
+use crate::error::{PgError, Result};
 
 /// What became of an element of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub(crate) enum Verdict {
     Gone,
     /// Not done: the instance is no longer the one that the caller judged.
     Changed,
+    /// Not done: another transaction holds a row that it needs.
+    Held,
 }
 
 impl Verdict {
@@ -28,6 +30,7 @@ impl Verdict {
             "unknown" => Self::Unknown,
             "gone" => Self::Gone,
             "changed" => Self::Changed,
+            "held" => Self::Held,
             _ => return None,
         })
     }
@@ -38,6 +41,7 @@ impl Verdict {
             Self::Done => Ok(()),
             Self::Expired => Err(Refusal::WorkLockExpired.into()),
             Self::Unknown | Self::Gone | Self::Changed => Err(Refusal::InvalidToken.into()),
+            Self::Held => Err(PgError::held()),
         }
     }
 }

@@ -94,12 +94,14 @@ impl Answers {
                 Part::RenewTurns => answers.renewed_turns.read(rows),
                 Part::RenewWork => answers.renewed_work.read(rows),
                 Part::ClaimTurns(place) => {
-                    let claimed = claim_turns::read(rows);
+                    let at_marks = batch.begins_turns_at_marks(*place);
+                    let claimed = claim_turns::read(rows).map(|it| it.asked_for_first(at_marks));
                     note_time(claimed.as_ref().ok().and_then(|it| it.now));
                     done.turns.push((batch.turns[*place].id, claimed));
                 }
                 Part::ClaimWork(place) => {
-                    let claimed = claim_work::read(rows);
+                    let at_marks = batch.work_begin.is_some();
+                    let claimed = claim_work::read(rows).map(|it| it.asked_for_first(at_marks));
                     note_time(claimed.as_ref().ok().and_then(|it| it.now));
                     done.work.push((batch.work[*place].id, claimed));
                 }

@@ -244,7 +244,9 @@ impl<A: Comparable, T> Claims<A, T> {
         }
         let waiter = self.waiting.swap_remove(place);
         let has_more = claimed.due_ms.is_none_or(|ms| ms <= SOON_MS);
-        let is_full = claimed.found.len() >= waiter.claim.max && has_more;
+        // It took as many as it wanted, or as much as one claim may take.
+        let is_bounded = claimed.due_ms.is_some_and(|ms| ms <= 0);
+        let is_full = has_more && (is_bounded || claimed.found.len() >= waiter.claim.max);
         if is_full {
             self.news();
         }

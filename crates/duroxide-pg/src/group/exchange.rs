@@ -14,8 +14,8 @@ use tokio_postgres::error::SqlState;
 use super::answers::Rows;
 use super::batch::{Batch, Part};
 use super::exchange_result::ExchangeResult;
-use super::held::held_now;
-use super::not_done::{WayOn, again, fail, undo_early, untried};
+use super::held::{held_now, held_work};
+use super::not_done::{WayOn, again, fail, undo_early, undo_held_up, untried, without};
 use super::settle::settle;
 use super::single_call;
 use super::unreadable;
@@ -29,6 +29,8 @@ use crate::watch::Watches;
 
 /// The code with which the server refuses an early turn (`0018_early.sql`).
 const EARLY_REFUSED: &str = "DX002";
+/// How often an exchange that goes write by write waits for rows of somebody else; what is left goes with the next one.
+const WAITS_MAX: u32 = 2;
 /// How often one exchange is tried again without what its claims could not read.
 const REST_ROUNDS_MAX: u32 = 8;
 
@@ -82,12 +84,18 @@ async fn row_held(
     } else {
         batch.held.clone()
     };
+    if held.is_empty() && !batch.is_strict() && batch.size() > 1 {
+        let stuck = held_work(db, batch.ops().filter_map(Op::completes).collect()).await;
+        if !stuck.is_empty() {
+            return without(batch, &stuck, error);
+        }
+    }
     if let ([write], true) = (batch.writes.as_slice(), held.is_empty()) {
         // A row of another table, or a whole table.
         held.extend(write.op.instances().into_iter().map(str::to_owned));
     }
     let done = match WayOn::of(&batch, &held) {
-        WayOn::Undone => undo_early(batch, &[]),
+        WayOn::Undone => undo_held_up(batch),
         WayOn::Answered => fail(batch, error),
         // It learns by itself what is held, in any table.
         WayOn::OneByOne => return one_by_one(db, watches, batch).await,
@@ -233,7 +241,12 @@ async fn one_by_one(db: &Arc<Db>, watches: &Arc<Watches>, batch: Batch) -> Excha
     // Instances that another transaction holds: their writes are sent again later, and the exchange does not wait for
     // each in turn.
     let mut held: HashMap<String, PgError> = HashMap::new();
+    let mut waits = 0;
     for write in batch.writes {
+        if waits >= WAITS_MAX {
+            done.again.push(write);
+            continue;
+        }
         let touched = write.op.instances();
         let error = touched.iter().find_map(|instance| held.get(*instance));
         if let Some(error) = error {
@@ -250,6 +263,7 @@ async fn one_by_one(db: &Arc<Db>, watches: &Arc<Watches>, batch: Batch) -> Excha
                 | ExchangeError::Unreadable(error),
             ) => fail(alone, &error),
             Err(ExchangeError::RowLocked(error)) => {
+                waits += 1;
                 for instance in touched {
                     held.insert(instance, error.again());
                 }
@@ -263,9 +277,51 @@ async fn one_by_one(db: &Arc<Db>, watches: &Arc<Watches>, batch: Batch) -> Excha
         done.left_behind.add(one.left_behind);
         done.leased.extend(one.leased);
     }
-    untried(&mut done, batch.turns, batch.work);
+    if batch.loans.is_empty() {
+        let turns = batch.turns.into_iter().map(Batch::of_turn_claim);
+        claims_alone(db, watches, turns, &mut done).await;
+        let work = batch.work.into_iter().map(Batch::of_work_claim);
+        claims_alone(db, watches, work, &mut done).await;
+    } else {
+        untried(&mut done, batch.turns, batch.work);
+    }
     done.held = held.into_keys().collect();
     done
+}
+
+/// Each claim of one queue by itself, so that the caller of one that fails hears why. After one that had to wait for a
+/// row of somebody else the others are answered with that, too: they would wait for the same.
+async fn claims_alone(
+    db: &Arc<Db>,
+    watches: &Arc<Watches>,
+    claims: impl Iterator<Item = Batch>,
+    done: &mut ExchangeResult,
+) {
+    let mut waited: Option<PgError> = None;
+    for alone in claims {
+        let one = if let Some(error) = &waited {
+            fail(alone, error)
+        } else {
+            match attempt_without_unreadable(db, &alone).await {
+                Ok((rows, asked)) => settle(db, watches, alone, &rows, asked),
+                Err(ExchangeError::RowLocked(error)) => {
+                    waited = Some(error.again());
+                    fail(alone, &error)
+                }
+                Err(
+                    ExchangeError::Whole(error)
+                    | ExchangeError::EarlyRefused(error, _)
+                    | ExchangeError::Unreadable(error),
+                ) => fail(alone, &error),
+                Err(ExchangeError::OnePart) => {
+                    untried(done, alone.turns, alone.work);
+                    continue;
+                }
+            }
+        };
+        done.turns.extend(one.turns);
+        done.work.extend(one.work);
+    }
 }
 
 fn or(one: Queues, other: Queues) -> Queues {

@@ -52,7 +52,7 @@ impl Group {
             self.work_seen = ANYWHERE;
         }
         let numbers = found(&done.work).map(|work| work.id);
-        let smallest = seen(&done.work).flat_map(|claim| claim.first);
+        let smallest = seen(&done.work).filter_map(|claim| claim.first).flatten();
         let smallest = smallest.map(|(_, number)| *number);
         self.work_seen = numbers.chain(smallest).fold(self.work_seen, i64::max);
         News {
@@ -93,6 +93,9 @@ impl Group {
         let turns = found(&done.turns).map(|turn| turn.random);
         let work = found(&done.work).map(|work| work.random);
         self.gathering.hand_out(turns, work, Instant::now());
+        if found(&done.turns).next().is_some() || found(&done.work).next().is_some() {
+            self.notifier.found();
+        }
         for (id, claimed) in std::mem::take(&mut done.turns) {
             self.turns.lanes.learn(&claimed, lane::needs);
             if let Ok(claimed) = &claimed {
@@ -132,7 +135,7 @@ fn seen<T>(claims: &[(u64, Result<claim_turns::Claimed<T>>)]) -> impl Iterator<I
     answered
         .filter(|claimed| claimed.now.is_some())
         .map(|claimed| Seen {
-            first: &claimed.first,
+            first: claimed.tells_first.then_some(claimed.first.as_slice()),
             walked_long: claimed.walked_long,
         })
 }

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tokio_postgres::Row;
 
 use super::write::Op;
 use crate::connection::call::Call;
@@ -82,6 +83,15 @@ impl Held {
     }
 }
 
+/// Those of these activities that another transaction holds (`0025_held.sql`).
+pub(super) async fn held_work(db: &Db, activities: Vec<i64>) -> Vec<i64> {
+    if activities.is_empty() {
+        return Vec::new();
+    }
+    let rows = asked(db, Call::new("held_work").ints(activities)).await;
+    rows.iter().filter_map(|row| row.try_get(0).ok()).collect()
+}
+
 /// Those of these instances that another transaction holds (`0025_held.sql`). An exchange of this process may be that
 /// transaction: then the next write to the instance goes through, and it is forgotten.
 pub(super) async fn held_now(db: &Db, mut needed: Vec<&str>) -> Vec<String> {
@@ -90,15 +100,17 @@ pub(super) async fn held_now(db: &Db, mut needed: Vec<&str>) -> Vec<String> {
     if needed.is_empty() {
         return Vec::new();
     }
+    let rows = asked(db, Call::new("held_now").texts(needed)).await;
+    rows.iter().filter_map(|row| row.try_get(0).ok()).collect()
+}
+
+/// The rows of an answer; none if the server has none to give.
+async fn asked(db: &Db, call: Call<'_>) -> Vec<Row> {
     let Ok(client) = db.exchanger().await else {
         return Vec::new();
     };
-    let call = [Call::new("held_now").texts(needed)];
-    match db.in_time(db.calls(&client, &call)).await {
-        Some(Ok(answers)) => {
-            let rows = answers.iter().flatten();
-            rows.filter_map(|row| row.try_get(0).ok()).collect()
-        }
+    match db.in_time(db.calls(&client, &[call])).await {
+        Some(Ok(answers)) => answers.into_iter().flatten().collect(),
         // It, too, waited: for a whole table.
         Some(Err(_)) => Vec::new(),
         None => {

@@ -71,9 +71,9 @@ impl Beginnings {
 /// What one claim saw of its queue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen<'a> {
-    /// The smallest key of each lane that has rows, in any order; of all lanes only if the claim began at marks or
-    /// walked long.
-    pub(super) first: &'a [(String, i64)],
+    /// The smallest key of each lane that has rows, in any order; `None` if the claim did not say: one that takes
+    /// everything is not asked.
+    pub(super) first: Option<&'a [(String, i64)]>,
     /// Whether it took long to find them.
     pub(super) walked_long: bool,
 }
@@ -191,12 +191,14 @@ impl Marks {
         let written = ended.base.min(from);
         self.heard(written);
         let mut was_seen = false;
+        let mut was_told = false;
         let mut walked_long = false;
         for seen in seen {
             was_seen = true;
             walked_long |= seen.walked_long;
-            if ended.at_marks || seen.walked_long {
-                self.take(&ended, seen.first);
+            if let Some(first) = seen.first {
+                was_told = true;
+                self.take(&ended, first);
             }
         }
         if ended.is_whole {
@@ -211,7 +213,7 @@ impl Marks {
         }
         Ended {
             from: written,
-            is_whole: ended.is_whole && (walked_long || (was_seen && ended.at_marks)),
+            is_whole: ended.is_whole && was_told,
         }
     }
 
@@ -274,8 +276,10 @@ mod tests {
         now: Instant,
     ) -> Ended {
         let first: Vec<_> = key.map(|key| (LANE.to_owned(), key)).into_iter().collect();
+        let is_asked = |it: &Launched| it.exchange == exchange && it.at_marks;
+        let is_told = walked_long || marks.launched.iter().any(is_asked);
         let seen = Seen {
-            first: &first,
+            first: is_told.then_some(first.as_slice()),
             walked_long,
         };
         marks.end(exchange, i64::MAX, [seen].into_iter(), now)
@@ -292,6 +296,20 @@ mod tests {
     async fn a_claim_begins_at_the_smallest_key_that_the_last_one_saw() {
         let (mut marks, now) = after(100);
         assert_eq!(next(&mut marks, 100, now), 100);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_claim_that_does_not_say_what_it_saw_moves_no_mark() {
+        let (mut marks, now) = after(100);
+        marks.launch(2, 140, now);
+        begin(&mut marks, now);
+        // One that takes everything is given no lists of lanes, and walked short.
+        let silent = Seen {
+            first: None,
+            walked_long: false,
+        };
+        marks.end(2, i64::MAX, [silent].into_iter(), now);
+        assert_eq!(next(&mut marks, 140, now), 100);
     }
 
     #[tokio::test(start_paused = true)]

@@ -52,6 +52,26 @@ pub(super) fn again(mut batch: Batch) -> ExchangeResult {
     done
 }
 
+/// As [`again`], but for completions of these activities, which are answered: another transaction holds their rows.
+pub(super) fn without(mut batch: Batch, stuck: &[i64], error: &PgError) -> ExchangeResult {
+    let is_stuck = |write: &mut Write| write.op.completes().is_some_and(|id| stuck.contains(&id));
+    for write in batch.writes.extract_if(.., is_stuck) {
+        // A failed send: the caller dropped the call.
+        let _ = write.reply.send(Err(error.again()));
+    }
+    again(batch)
+}
+
+/// As [`undo_early`], of a batch that had to wait for a row of somebody else: what is sent again goes with nothing that
+/// would have it taken back another time.
+pub(super) fn undo_held_up(batch: Batch) -> ExchangeResult {
+    let mut done = undo_early(batch, &[]);
+    for write in &mut done.again {
+        write.was_held_up = true;
+    }
+    done
+}
+
 pub(super) fn untried(done: &mut ExchangeResult, turns: Vec<TurnRider>, work: Vec<WorkRider>) {
     let turns = turns.into_iter().map(|rider| (rider.id, Ok(nothing_yet())));
     done.turns.extend(turns);

@@ -114,6 +114,7 @@ fn change(commit: &Commit, answers: &Answers) -> InstanceChange {
 /// The error of a write that the server refused.
 fn refused(op: &Op, verdict: Verdict) -> PgError {
     let refusal = match verdict {
+        Verdict::Held => return PgError::held(),
         Verdict::Expired => expired(op),
         Verdict::Done | Verdict::Unknown | Verdict::Gone | Verdict::Changed => {
             Refusal::InvalidToken

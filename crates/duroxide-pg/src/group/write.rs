@@ -58,6 +58,19 @@ impl Op {
         }
     }
 
+    /// The activity that it completes.
+    pub(super) fn completes(&self) -> Option<i64> {
+        match self {
+            Self::Ack(ack) => Some(ack.id),
+            _ => None,
+        }
+    }
+
+    /// Whether it goes well together with all the others of its exchange, or they are taken back with it.
+    pub(super) fn is_strict(&self) -> bool {
+        matches!(self, Self::Early(..) | Self::Lease(_))
+    }
+
     pub(super) fn is_renewal(&self) -> bool {
         matches!(self, Self::RenewTurn { .. } | Self::RenewWork { .. })
     }

@@ -113,6 +113,7 @@ async fn connected<H: Fn(News) -> bool>(
                 notifier.add(|notice| notice.announces = true);
             }
             () = until(later.at()) => {
+                notifier.looks();
                 hear(later.take());
             }
             () = tokio::time::sleep_until(deaf_at) => {
@@ -134,6 +135,7 @@ async fn connected<H: Fn(News) -> bool>(
                         match notifier.waits(notice.payload(), notice.process_id()) {
                             Some(wait) => later.add(news, Instant::now() + wait),
                             None => {
+                                notifier.looks();
                                 hear(news);
                             }
                         }

@@ -1,8 +1,9 @@
 //! Wake-ups between processes. In: what an exchange left for others, notices of others. Out: at most one NOTIFY per
 //! [`NOTIFY_INTERVAL_MIN`], claims that look again, notified watches.
 //!
-//! Of many processes that hear a notice three look at once, the others a little later (`turns_to_look.rs`). Only those
-//! count that claim something: a program that starts instances and waits for them looks at nothing.
+//! Of many processes that hear a notice three look at once, the others a little later, and so does one that lately
+//! found nothing each time it looked (`turns_to_look.rs`). Only those count that claim something: a program that starts
+//! instances and waits for them looks at nothing.
 //!
 //! One connection listens. Each process announces itself every 30 s; one that received no announcement sends no NOTIFY.
 //! A notice is `sender|kinds|hashes|turns|work`: `t` turns, `w` activities, `g` an announcement, `n` of one that claims
@@ -15,7 +16,7 @@ pub(crate) use listening::listen;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -24,7 +25,7 @@ use uuid::Uuid;
 
 use crate::connection::db::Db;
 use crate::news::{ANYWHERE, News, Queues};
-use crate::turns_to_look;
+use crate::turns_to_look::{self, Luck};
 use crate::watch::{Watches, hash};
 
 /// How long notices are collected before they are sent.
@@ -76,6 +77,7 @@ pub(crate) struct Notifier {
     company: Mutex<HashMap<String, Known>>,
     /// When this process claimed last, in milliseconds after `since`; 0 if it never did.
     claimed_at: AtomicU64,
+    luck: Mutex<Luck>,
     since: Instant,
     watches: Arc<Watches>,
 }
@@ -100,6 +102,7 @@ impl Notifier {
             unanswered_until: Mutex::default(),
             company: Mutex::default(),
             claimed_at: AtomicU64::new(0),
+            luck: Mutex::default(),
             since: Instant::now(),
             watches,
         })
@@ -242,7 +245,22 @@ impl Notifier {
         let others = others.map(|(node, _)| node.as_str());
         // Applications all send the same text, each from its own connection.
         let order = hash(&format!("{notice}|{backend}"));
-        turns_to_look::wait(&self.node, others, order)
+        let turn = turns_to_look::wait(&self.node, others, order);
+        turn.max(self.luck().noticed(now))
+    }
+
+    /// This process looks at what others left.
+    fn looks(&self) {
+        self.luck().looks();
+    }
+
+    /// This process found something to claim.
+    pub(crate) fn found(&self) {
+        self.luck().found();
+    }
+
+    fn luck(&self) -> MutexGuard<'_, Luck> {
+        self.luck.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_own(&self, notice: &str) -> bool {

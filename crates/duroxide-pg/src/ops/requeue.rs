@@ -46,7 +46,7 @@ impl Store {
                 Verdict::Gone => return Ok(Requeue::NoSuchDeadLetter),
                 // The instance was deleted or began meanwhile: judge again.
                 Verdict::Changed => {}
-                Verdict::Expired | Verdict::Unknown => {
+                Verdict::Expired | Verdict::Unknown | Verdict::Held => {
                     let why = "a dead letter was refused like a lease".to_owned();
                     return Err(PgError::Database { why });
                 }

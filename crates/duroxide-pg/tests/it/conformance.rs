@@ -91,8 +91,7 @@ impl ProviderFactory for Postgres {
     }
 
     fn must_offer(&self) -> &'static [Capability] {
-        static OFFERS: LazyLock<Vec<Capability>> =
-            LazyLock::new(|| Capability::all_but(&[Capability::BoundsInAll]));
+        static OFFERS: LazyLock<Vec<Capability>> = LazyLock::new(|| Capability::all_but(&[]));
         &OFFERS
     }
 

@@ -54,6 +54,11 @@ impl Schema {
 
     /// Reads of this table fail for rows of the instance `hit`, as those of a damaged page do. Nothing can write to it.
     pub(crate) fn damage(&self, table: &str) {
+        self.damage_by(table, "instance_id");
+    }
+
+    /// The same for rows with `hit` in this column.
+    fn damage_by(&self, table: &str, column: &str) {
         self.shell(&format!(
             "CREATE FUNCTION {{s}}.read_page(p_id text) RETURNS boolean LANGUAGE plpgsql AS $$
              BEGIN
@@ -63,7 +68,7 @@ impl Schema {
                  RETURN true;
              END $$;
              ALTER TABLE {{s}}.{table} RENAME TO {table}_kept;
-             CREATE VIEW {{s}}.{table} AS SELECT * FROM {{s}}.{table}_kept WHERE {{s}}.read_page(instance_id)"
+             CREATE VIEW {{s}}.{table} AS SELECT * FROM {{s}}.{table}_kept WHERE {{s}}.read_page({column})"
         ));
     }
 }
@@ -192,6 +197,47 @@ async fn an_activity_that_cannot_be_read_costs_no_other_activity() {
         .unwrap()
         .expect("it is blocked");
     assert!(note.blocked.report.contains("activity 2"), "{note:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_cannot_be_read_costs_no_other_activity() {
+    let schema = Schema::new();
+    let store = schema.open().await;
+    let bound = |id| match activity(id, "{}".to_owned()) {
+        WorkItem::ActivityExecute {
+            instance,
+            execution_id,
+            id,
+            name,
+            input,
+            ..
+        } => WorkItem::ActivityExecute {
+            instance,
+            execution_id,
+            id,
+            name,
+            input,
+            session_id: Some("hit".to_owned()),
+            tag: None,
+        },
+        other => panic!("{other:?}"),
+    };
+    schema.shell("INSERT INTO {s}.sessions VALUES ('hit', 'another', 0, 0)");
+    store.enqueue_for_worker(bound(1)).await.unwrap();
+    store
+        .enqueue_for_worker(activity(2, "{}".to_owned()))
+        .await
+        .unwrap();
+    schema.damage_by("sessions", "session_id");
+    let claim = WorkClaim {
+        session: Some(duroxide_core::provider::SessionFetchConfig {
+            owner_id: "worker".to_owned(),
+            lock_timeout: LEASE,
+        }),
+        ..WorkClaim::new(5, LEASE, SOON)
+    };
+    let found = store.claim_work(claim).await.unwrap();
+    assert_eq!(found.len(), 1, "the one of no session");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -66,6 +66,28 @@ async fn a_message_of_an_application_that_cannot_be_read_holds_up_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_message_behind_many_that_wait_for_another_one_is_found() {
+    let schema = Schema::new();
+    let store = schema.open().await;
+    schema.keep_outside("arrivals", "work_item");
+    for id in ["x", "y"] {
+        begin(&store, id, started(id)).await;
+    }
+    drop(store);
+    let raise = |id: &str, data: &str| format!("SELECT {{s}}.raise_event('{id}', 'go', '{data}')");
+    schema.shell(&raise("x", &large()));
+    schema.shell("SELECT {s}.raise_event('x', 'go', n::text) FROM generate_series(1, 1100) AS n");
+    schema.shell(&raise("y", &large()));
+    schema.shell("SELECT {s}.start_orchestration('fine', 'Order', '{}')");
+    schema.lose_large_values("arrivals");
+    let store = schema.open().await;
+    let found = turns(&store, 10).await;
+    let ids: Vec<&str> = found.iter().map(|it| it.item.instance.as_str()).collect();
+    assert_eq!(ids, ["fine"]);
+    assert_eq!(schema.shell("SELECT count(*) FROM {s}.arrivals"), 1_102);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_of_an_application_to_an_instance_that_cannot_be_read_holds_up_no_other() {
     let schema = Schema::new();
     let store = schema.open().await;

@@ -11,6 +11,7 @@ mod damaged_reads;
 mod early;
 mod early_leases;
 mod held;
+mod held_by_others;
 mod histories;
 mod letters;
 mod marks;

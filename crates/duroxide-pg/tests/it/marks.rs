@@ -206,8 +206,8 @@ const CHURN: &str = "
 
 const CLAIM_WORK: &str = "{s}.claim_work(0, 5, 30000, ARRAY['[\"Greet\"]'], '{}', '{}', NULL, 0, 0, ARRAY['[\"Greet\"]'],
     ARRAY[{first}])";
-const CLAIM_TURNS: &str = "{s}.claim_turns(0, 5, 30000, ARRAY['', '[\"Orch\"]'], '{}', false, '{}', NULL, 100, 1000000, 100, 1000,
-    false, ARRAY['', '[\"Orch\"]'], ARRAY[0, 2000])";
+const CLAIM_TURNS: &str = "{s}.claim_turns(0, 5, 30000, ARRAY['', '[\"Orch\"]'], '{}', false, '{}', NULL, 100, 1000000, 100, 4000,
+    4000000, 1000, false, ARRAY['', '[\"Orch\"]'], ARRAY[0, 2000])";
 const ACK_WORK: &str =
     "{s}.ack_work(0, ARRAY[{first}, {first} + 1], ARRAY[gen_random_uuid(), gen_random_uuid()],
     '{}', '{}', '{}', '{}', '{}', '{}')";

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Acks, Batch, Part, acks_of};
+use super::{Acks, Batch, Part, TurnRider, acks_of};
 use crate::calls::commit_turn::{self, Commit};
 use crate::calls::enqueue::{self, Ack, Assumed};
 use crate::codec::NewMessage;
@@ -42,9 +42,8 @@ impl Batch {
         for (place, rider) in self.turns.iter().enumerate() {
             let (fit, unfit) = (&rider.fit, &rider.unfit);
             let call = rider.ask.call(fit, unfit, &rider.barred, lazy, expected);
-            // One that takes everything has no lists.
             let begin = self.turns_begin.as_ref();
-            let begin = begin.filter(|_| !rider.ask.abilities.are_all());
+            let begin = begin.filter(|_| self.begins_turns_at_marks(place));
             let call = call.beginnings(begin.map(Beginnings::as_slices));
             calls.push((Part::ClaimTurns(place), call));
         }
@@ -63,7 +62,14 @@ impl Batch {
         calls
     }
 
-    /// Locks the inboxes that the exchange needs, and checks the instances of early turns.
+    /// Whether this claim of turns is given marks: one that takes everything has no lists of lanes.
+    pub(in crate::group) fn begins_turns_at_marks(&self, place: usize) -> bool {
+        let lists = |rider: &TurnRider| !rider.ask.abilities.are_all();
+        self.turns_begin.is_some() && self.turns.get(place).is_some_and(lists)
+    }
+
+    /// Locks the inboxes that the exchange needs, those of renewals aside, which do not wait for them; and checks the
+    /// instances of early turns.
     fn open<'a>(
         &'a self,
         commits: &[&'a Commit],
@@ -73,14 +79,9 @@ impl Batch {
         calls: &mut Vec<(Part, Call<'a>)>,
     ) {
         let early = assumed(self.early().into_iter().chain(self.leases()));
-        let renewed = self.ops().filter_map(|op| match op {
-            Op::RenewTurn { instance, .. } => Some(instance.as_str()),
-            _ => None,
-        });
         let held: Vec<&str> = commits
             .iter()
             .map(|commit| commit.instance.as_str())
-            .chain(renewed)
             .collect();
         let sent: Vec<&NewMessage> = commits
             .iter()

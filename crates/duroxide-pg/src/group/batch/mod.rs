@@ -76,7 +76,7 @@ struct Filling {
 impl Filling {
     /// Takes a write, or gives it back if it has to go with the next exchange. A lease is used once in an exchange: its
     /// second use must see what the first one did. Renewals go by themselves: they must not wait for what others wait
-    /// for.
+    /// for. What had to wait for a row of somebody else does not go with what is taken back as a whole.
     fn offer(&mut self, write: Write) -> Option<Write> {
         let taken = &self.batch.writes;
         let tokens = tokens(&write.op);
@@ -85,6 +85,7 @@ impl Filling {
         let is_other = |first: &Write| first.op.is_renewal() != is_renewal;
         if is_full
             || taken.first().is_some_and(is_other)
+            || taken.iter().any(|it| cannot_share(it, &write))
             || tokens.iter().any(|token| self.tokens.contains(token))
         {
             return Some(write);
@@ -94,6 +95,11 @@ impl Filling {
         self.batch.writes.push(write);
         None
     }
+}
+
+/// Whether one of them goes well or is taken back as a whole, and the other would have it taken back again.
+fn cannot_share(one: &Write, other: &Write) -> bool {
+    (one.was_held_up && other.op.is_strict()) || (one.op.is_strict() && other.was_held_up)
 }
 
 /// How large a write is on the wire, roughly.
@@ -175,6 +181,22 @@ impl Batch {
         *writes = stay;
         filling.batch.held = first;
         filling.batch
+    }
+
+    /// One claim alone, from the beginning.
+    pub(super) fn of_turn_claim(rider: TurnRider) -> Self {
+        Self {
+            turns: vec![rider],
+            ..Self::default()
+        }
+    }
+
+    /// The same, of activities.
+    pub(super) fn of_work_claim(rider: WorkRider) -> Self {
+        Self {
+            work: vec![rider],
+            ..Self::default()
+        }
     }
 
     /// One write alone.
@@ -309,8 +331,7 @@ impl Batch {
 
     /// Whether it goes well or is taken back as a whole.
     pub(super) fn is_strict(&self) -> bool {
-        self.ops()
-            .any(|op| matches!(op, Op::Early(..) | Op::Lease(_)))
+        self.ops().any(Op::is_strict)
     }
 
     /// How many completions come first in their call, because turns were decided on them.
@@ -470,6 +491,31 @@ mod tests {
         let both = Batch::fill_held(&mut writes, &held);
         assert_eq!(both.held, ["b", "a"]);
         assert!(writes.is_empty());
+    }
+
+    #[test]
+    fn what_had_to_wait_shares_no_exchange_with_what_is_taken_back_as_a_whole() {
+        let held = Held::new(Instant::now());
+        let turn = || {
+            write(Op::Lease(Box::new(EarlyTurn {
+                instance: "early".to_owned(),
+                token: Uuid::new_v4(),
+                known: None,
+                has_inbox: false,
+                lock_ms: 1,
+                causes: Vec::new(),
+                behind: Vec::new(),
+                until: Instant::now(),
+            })))
+        };
+        let waited = || Write {
+            was_held_up: true,
+            ..to("a")
+        };
+        let mut writes = VecDeque::from([waited(), to("b"), turn(), to("c")]);
+        assert_eq!(instances(&Batch::fill(&mut writes, &held)), ["a", "b"]);
+        let mut writes = VecDeque::from([turn(), to("b"), waited(), to("c")]);
+        assert_eq!(instances(&Batch::fill(&mut writes, &held)), ["early", "b"]);
     }
 
     #[test]
