@@ -112,7 +112,7 @@ pub(super) async fn drive(
         let answers = Box::pin(answer_all(engine, &asking, questions, began)).await?;
         for (call, answer) in answers {
             outbox.extend(message(&call, &answer));
-            execution.settle_host(&call, answer);
+            execution.record_host_answer(&call, answer);
         }
         round += 1;
         // Another effect that hangs would use up the turn: what is asked late in it is answered as a completion.
