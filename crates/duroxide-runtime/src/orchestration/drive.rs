@@ -90,7 +90,7 @@ pub(super) async fn drive(
             Progress::Done(turn) => &turn.unanswered,
             Progress::NeedsHost(calls) => calls,
         };
-        if !is_lease_stored && calls.iter().any(host::is_more_than_deciding) {
+        if !is_lease_stored && calls.iter().any(host::needs_stored_lease) {
             Box::pin(store_lease(engine, lock_token, began)).await?;
             is_lease_stored = true;
         }
