@@ -70,7 +70,7 @@ impl Disturbances {
             {
                 let offset: i64 = offset.parse().unwrap_or(0);
                 all.steps.push((at, offset));
-                // Leases lapse all at once when the clock goes ahead.
+                // Leases run out all at once when the clock goes ahead.
                 all.stalls.push((at, at.saturating_add(all.lease_ms)));
                 continue;
             }

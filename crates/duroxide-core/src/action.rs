@@ -1,4 +1,5 @@
-//! What the runtime must do for a turn. In: commands of the author's code. Out: actions. Never done here.
+//! What the runtime must do for a turn. In: commands of the author's code. Out: actions. Plain data: the runtime
+//! carries them out.
 
 /// Something that a turn asks the runtime to do.
 #[derive(Debug, Clone, PartialEq, Eq)]

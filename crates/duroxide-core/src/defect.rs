@@ -78,7 +78,7 @@ defects! {
     UnfencedCommit: "published engines",
         "a turn is committed without a check of its lease";
     LapsedLeaseCounts: "published engines",
-        "the store takes writes of a lease that has lapsed";
+        "the store takes writes of a lease that has run out";
     NodeClockDecides: "published engines",
         "due times are computed by the node's clock";
     CancelBeforeSchedule: "published engines",

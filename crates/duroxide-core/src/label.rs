@@ -15,7 +15,8 @@ use crate::rewound::Rewound;
 /// Labels of an instance, by key.
 pub type Labels = BTreeMap<String, String>;
 
-/// How many labels an instance may have from its starter and its code, and how many from operators: so many of each.
+/// How many labels the start and the code of an instance may set together, and how many it may have in all after an
+/// operator added some.
 pub const LABELS_MAX: usize = 16;
 /// Longest key of a label, in bytes.
 pub const LABEL_KEY_BYTES_MAX: usize = 64;

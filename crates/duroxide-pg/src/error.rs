@@ -132,8 +132,9 @@ pub(crate) fn named<T>(operation: &str) -> impl FnOnce(Result<T>) -> Answer<T> +
     move |result| result.map_err(|error| error.into_provider_error(operation))
 }
 
-/// The answer to a renewal. A failure that is not about the lease says nothing of it: the lease holds until it lapses,
-/// so the renewal is tried again. The engine takes any other error for a lost lease, as the published contract does.
+/// The answer to a renewal. A failure that is not about the lease says nothing of it: the lease holds until it runs
+/// out, so the renewal is tried again. The engine takes any other error for a lost lease, as the published contract
+/// does.
 pub(crate) fn renewed(operation: &str) -> impl FnOnce(Result<()>) -> Answer<()> + '_ {
     move |result| match result {
         Err(PgError::Refused { why } | PgError::Database { why } | PgError::Unreadable { why }) => {

@@ -1,5 +1,5 @@
 //! What a claim got, until its caller has it. In: the answer of the group. Out: turns or activities. What the caller
-//! drops before that, with its call or by an error, is given back uncounted: no lease lapses for want of a caller.
+//! drops before that, with its call or by an error, is given back uncounted: no lease runs out for want of a caller.
 
 use std::ops::{Deref, DerefMut};
 
@@ -103,7 +103,7 @@ impl<T: Claimable> Drop for Awaited<T> {
 
 fn give_back<T: Claimable>(requests: &mpsc::UnboundedSender<Request>, found: Vec<T>) {
     for one in found {
-        // A failed send: the store is closing, and the lease lapses.
+        // A failed send: the store is closing, and the lease runs out.
         let _ = requests.send(one.given_back());
     }
 }

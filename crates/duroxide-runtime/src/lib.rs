@@ -20,6 +20,7 @@ mod state;
 mod status;
 #[cfg(feature = "test-hooks")]
 pub mod test_hooks;
+mod undelivered;
 mod worker;
 
 pub use activity::{ActivityContext, ActivityHandler, FnActivity};

@@ -296,8 +296,9 @@ impl AtomicOps for SimStore {
             for token in &ends.completed {
                 if !self.sim.leases.is_valid(token, self.inner.now_ms()) {
                     let what = self.sim.leases.subject(token).unwrap_or_default();
-                    self.sim
-                        .violation(format!("{what} was completed under a lapsed lease"));
+                    self.sim.violation(format!(
+                        "{what} was completed under a lease that had run out"
+                    ));
                 }
             }
             for entity in unfenced {

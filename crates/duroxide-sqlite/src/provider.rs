@@ -51,7 +51,9 @@ impl Provider for SqliteProvider {
         filter: Option<&DispatcherCapabilityFilter>,
     ) -> Answer<Option<(OrchestrationItem, String, u32)>> {
         let claim = TurnClaim::one(lock_timeout, poll_timeout, filter);
-        let found = self.poll_turns("fetch_orchestration_item", &claim).await?;
+        let found = self
+            .claim_turns_for("fetch_orchestration_item", &claim)
+            .await?;
         Ok(found.into_iter().next().map(ClaimedTurn::into_parts))
     }
 
@@ -136,7 +138,7 @@ impl Provider for SqliteProvider {
         tag_filter: &TagFilter,
     ) -> Answer<Option<(WorkItem, String, u32)>> {
         let claim = WorkClaim::one(lock_timeout, poll_timeout, session, tag_filter);
-        let found = self.poll_work("fetch_work_item", claim).await?;
+        let found = self.claim_work_for("fetch_work_item", claim).await?;
         Ok(found.into_iter().next().map(ClaimedWork::into_parts))
     }
 
@@ -268,11 +270,11 @@ impl Provider for SqliteProvider {
     }
 
     async fn claim_turns(&self, claim: TurnClaim) -> Answer<Vec<ClaimedTurn>> {
-        self.poll_turns("claim_turns", &claim).await
+        self.claim_turns_for("claim_turns", &claim).await
     }
 
     async fn claim_work(&self, claim: WorkClaim) -> Answer<Vec<ClaimedWork>> {
-        self.poll_work("claim_work", claim).await
+        self.claim_work_for("claim_work", claim).await
     }
 
     async fn lost_work_items(&self, tokens: &[String]) -> Answer<Option<Vec<String>>> {
@@ -427,7 +429,11 @@ impl Provider for SqliteProvider {
 }
 
 impl SqliteProvider {
-    async fn poll_turns(&self, operation: &str, claim: &TurnClaim) -> Answer<Vec<ClaimedTurn>> {
+    async fn claim_turns_for(
+        &self,
+        operation: &str,
+        claim: &TurnClaim,
+    ) -> Answer<Vec<ClaimedTurn>> {
         let store = &self.store;
         let ask = Arc::new(ops::fetch_turn::Ask::new(
             claim,
@@ -437,7 +443,7 @@ impl SqliteProvider {
         fetch::turns(store, &ask, deadline).await.at(operation)
     }
 
-    async fn poll_work(&self, operation: &str, claim: WorkClaim) -> Answer<Vec<ClaimedWork>> {
+    async fn claim_work_for(&self, operation: &str, claim: WorkClaim) -> Answer<Vec<ClaimedWork>> {
         let deadline = claim.wait().map(|wait| Instant::now() + wait);
         let ask = Arc::new(ops::fetch_work::Ask::new(claim));
         if ask.wants_nothing() {

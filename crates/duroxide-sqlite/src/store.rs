@@ -24,7 +24,7 @@ use crate::counted::Counted;
 use crate::damage::DamagedRows;
 use crate::early::{CrashCaution, Uncommitted};
 use crate::error::{Result, SqliteError};
-use crate::ops::claim_attempt::ClaimAttempt;
+use crate::ops::claim_try::ClaimTry;
 use crate::options::SqliteOptions;
 use crate::readers;
 use crate::requests::{ClaimQueue, CloseOnDrop, Inbox, LeaseView, ReadJob, read_job, write_job};
@@ -223,7 +223,7 @@ impl Store {
         &self,
         queue: ClaimQueue,
         wait_until: Option<Instant>,
-        work: impl FnMut(&mut WriterTx<'_>) -> Result<ClaimAttempt<T>> + Send + 'static,
+        work: impl FnMut(&mut WriterTx<'_>) -> Result<ClaimTry<T>> + Send + 'static,
         undo: impl Fn(&mut WriterTx<'_>, &T) -> Result<()> + Send + Sync + 'static,
     ) -> Result<ClaimReply<T>> {
         let deadline = match wait_until {

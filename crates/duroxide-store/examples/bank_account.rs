@@ -185,7 +185,7 @@ async fn main() -> Result<(), StoreError> {
     while let Some(line) = deliver(&store).await? {
         println!("{line}");
     }
-    println!("... the lost courier's lease lapses");
+    println!("... the lost courier's lease runs out");
     clock.advance(std::time::Duration::from_millis(LEASE_MS));
     while let Some(line) = deliver(&store).await? {
         println!("{line}");

@@ -183,7 +183,7 @@ pub enum Operation {
         /// A key that was idle for this long is not renewed.
         idle_ms: u64,
     },
-    /// Forgets lapsed affinity leases whose key no message carries; counts keys.
+    /// Forgets affinity leases that have run out and whose key no message carries; counts keys.
     SweepAffinities {
         /// The queue whose affinity keys are swept.
         queue: Queue,

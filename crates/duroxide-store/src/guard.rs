@@ -10,7 +10,7 @@ pub enum Guard {
     Lease(LeaseToken),
     /// No message arrived for the leased group or became visible in it since the claim; otherwise
     /// [`StoreError::Conflict`](crate::StoreError::Conflict). [`StoreError::LeaseLost`](crate::StoreError::LeaseLost)
-    /// if another holder has it; it may have lapsed.
+    /// if another holder has it; it may have run out.
     Undisturbed(LeaseToken),
     /// The entry does not exist; otherwise [`StoreError::Conflict`](crate::StoreError::Conflict).
     Absent {

@@ -1,4 +1,4 @@
-//! Leases: the right to work on messages for a while. A lease that is not renewed lapses by itself.
+//! Leases: the right to work on messages for a while. A lease that is not renewed runs out by itself.
 //!
 //! A *group lease* holds all messages of one group that were visible at the claim, an *item lease* holds one message,
 //! an *affinity lease* reserves an affinity key for an owner. A lease is valid while `until_ms` lies after now.
@@ -42,7 +42,7 @@ pub struct Lease {
     pub queue: String,
     /// Group of the messages.
     pub group: String,
-    /// Time at which it lapses, in milliseconds of the store's clock.
+    /// Time at which it runs out, in milliseconds of the store's clock.
     pub until_ms: u64,
     /// Whether it is valid now.
     pub valid: bool,
@@ -75,5 +75,5 @@ pub enum After {
 }
 
 /// End of rest of a group that is leased: nothing arrived or became visible since the claim. It is no time, and once
-/// the lease has lapsed it keeps no caller waiting.
+/// the lease has run out it keeps no caller waiting.
 pub(crate) const UNDISTURBED: u64 = u64::MAX;

@@ -1,4 +1,5 @@
-//! Claims that wait: tries that are repeated when a commit, a due time or a lapsing lease may have changed the answer.
+//! Claims that wait: tries that are repeated when a commit, a due time or a lease that runs out may have changed the
+//! answer.
 
 use std::time::Duration;
 

@@ -36,8 +36,8 @@ pub trait MessageQueue: AtomicOps {
     ///
     /// What became visible stays visible, also if the clock is set back.
     ///
-    /// Waits up to `claim.wait` for the first one and is woken by commits, due times and lapsing leases. Dropping the
-    /// future is safe: a lease taken just before lapses by itself.
+    /// Waits up to `claim.wait` for the first one and is woken by commits, due times and leases that run out. Dropping
+    /// the future is safe: a lease taken just before runs out by itself.
     ///
     /// # Errors
     ///

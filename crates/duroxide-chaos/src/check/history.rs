@@ -49,7 +49,7 @@ pub(crate) fn check(
     if starts != 1 || ends != 1 || !history.last().is_some_and(Event::is_terminal) {
         say(format!("{starts} starts and {ends} ends"));
     }
-    for (schedule, answers) in unanswered(history, clock) {
+    for (schedule, answers) in wrong_answers(history, clock) {
         say(format!("event {schedule} has {answers}"));
     }
     if let Some((recorded, ran)) = other_version(history) {
@@ -70,7 +70,7 @@ pub(crate) fn check(
 
 /// Schedules of an execution that has ended without an answer or a cancellation, and answers of another kind than asked
 /// for. Timers that lost their race are let go without a record.
-fn unanswered(history: &[Event], clock: ClockOfRun) -> Vec<(u64, &'static str)> {
+fn wrong_answers(history: &[Event], clock: ClockOfRun) -> Vec<(u64, &'static str)> {
     let mut wrong = Vec::new();
     for event in history {
         let fits: fn(&EventKind) -> bool = match &event.kind {

@@ -1,4 +1,4 @@
-//! Labels of an instance.
+//! Labels of an instance. In: a client and changes, if any. Out: the labels as they are then.
 
 use duroxide_core::LabelChange;
 use duroxide_runtime::client::Client;

@@ -56,7 +56,7 @@ async fn sqlite(output: &Output, file: &Path, args: MigrateArgs) -> Result<(), F
     if args.print {
         return print(output, &plan.steps.concat());
     }
-    if !asked(output, versions, &args)? {
+    if !is_agreed(output, versions, &args)? {
         return Ok(());
     }
     let (path, others) = (file.to_owned(), others(args.while_running));
@@ -81,7 +81,7 @@ async fn server(
         },
         Err(error) => return Err(address.refused(error)),
     };
-    if !asked(output, versions, &args)? {
+    if !is_agreed(output, versions, &args)? {
         return Ok(());
     }
     let spinner = output.spinner("migrating the schema");
@@ -91,8 +91,8 @@ async fn server(
     answer(output, versions)
 }
 
-/// Whether to go on; otherwise it was said what would be done.
-fn asked(output: &Output, versions: Versions, args: &MigrateArgs) -> Result<bool, Failure> {
+/// Returns whether to go on. If not, the command has said what it would do.
+fn is_agreed(output: &Output, versions: Versions, args: &MigrateArgs) -> Result<bool, Failure> {
     let Versions { from, to } = versions;
     if from == to {
         return up_to_date(output).map(|()| false);

@@ -1,4 +1,5 @@
-//! Retention by hand.
+//! Retention by hand. In: a client and the arguments as a policy. Out: what was deleted, or what would be. Deletes
+//! nothing without consent.
 
 use duroxide_runtime::client::Client;
 use duroxide_runtime::{RetentionPolicy, RetentionReport, RetentionRule};

@@ -1,4 +1,5 @@
-//! Cancel, terminate, pause and resume, one instance or all that a filter admits.
+//! Cancel, terminate, pause and resume. In: a client, and one instance or a filter. Out: the requests at the store, and
+//! what became of each.
 
 use duroxide_runtime::client::{self, Client};
 use serde_json::json;

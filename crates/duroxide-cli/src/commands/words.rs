@@ -1,4 +1,4 @@
-//! Events in words.
+//! Events in words. In: an event. Out: what it says, without escapes: the caller escapes what a terminal shows.
 
 use duroxide_core::{
     Event, EventKind, INITIAL_EVENT_ID, build_child_instance_id, termination_reason,
@@ -87,7 +87,7 @@ pub(crate) fn of(event: &Event) -> String {
     }
 }
 
-/// What something began with, if that is anything.
+/// ` with INPUT`, or nothing if the input is empty.
 fn with(input: &str) -> String {
     match input {
         "" => String::new(),

@@ -28,7 +28,7 @@ impl Column {
     }
 
     /// Its text may be broken into lines.
-    fn is_broken(self) -> bool {
+    fn may_wrap(self) -> bool {
         matches!(self.0, "WHAT" | "VALUE" | "WHY" | "REASON" | "HANDLERS")
     }
 
@@ -53,7 +53,7 @@ impl Rows {
         }
     }
 
-    /// Texts are escaped; they need not be.
+    /// Adds a row. The table escapes the texts, so the caller does not.
     pub(crate) fn push<const N: usize>(&mut self, cells: [String; N]) {
         self.rows
             .push(cells.into_iter().map(|text| escape(&text)).collect());
@@ -113,7 +113,7 @@ fn fit(table: &mut Table, columns: &[Column], is_empty: &[bool], width: u16) {
     // One long id must not take the place of everything else.
     let is_long = widths.first().is_some_and(|id| *id > width / 2);
     let least = |at: usize| {
-        let least = match columns[at].is_prose() || columns[at].is_broken() {
+        let least = match columns[at].is_prose() || columns[at].may_wrap() {
             true => widths[at].min(PROSE_MIN),
             false if at == 0 => widths[at].min(width / 2),
             false => widths[at],
@@ -135,7 +135,7 @@ fn fit(table: &mut Table, columns: &[Column], is_empty: &[bool], width: u16) {
     for (at, column) in columns.iter().enumerate() {
         let constraint = match shown.contains(&at) {
             false => ColumnConstraint::Hidden,
-            true if !is_whole || column.is_prose() || column.is_broken() => continue,
+            true if !is_whole || column.is_prose() || column.may_wrap() => continue,
             true if at == 0 && is_long => continue,
             true => ColumnConstraint::ContentWidth,
         };
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_id_is_broken_and_the_rest_stays() {
+    fn a_long_id_may_wrap_and_the_rest_stays() {
         let mut rows = Rows::new(&["ID", "STATUS", "EVENTS", "SAYS"]);
         let long = "x".repeat(200);
         rows.push([long.as_str(), "Running", "3", ""].map(str::to_owned));

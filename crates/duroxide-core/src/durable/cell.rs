@@ -93,54 +93,64 @@ pub(crate) struct RecordedKv {
 /// What changes while the code runs.
 #[derive(Debug, Default)]
 pub(crate) struct Cell {
-    /// The turn's time, as it is recorded: it does not go back.
+    /// The turn's time, as it is recorded: it does not go back. Replay writes it with each event and turn.
     pub(crate) now_ms: u64,
     /// What the clock shows, set back or not. Timers are due by the clock: computed from a recorded time that is ahead
     /// of it, they would be late by as much.
     pub(crate) clock_ms: u64,
-    /// Whether the code is being fed events that were recorded before this turn.
+    /// Whether the code is being fed events that were recorded before this turn. Replay writes it before each poll; the
+    /// context reads it for `trace_*` and patches.
     pub(crate) replaying: bool,
-    /// The execution has ended or was discarded; drops no longer mean anything.
+    /// The execution has ended or was discarded; drops no longer mean anything. Replay writes it, futures that are
+    /// dropped read it.
     pub(crate) closed: bool,
+    /// The context adds to it, replay answers what it applies.
     pub(crate) operations: Operations,
-    /// Asked for, not recorded yet.
+    /// Asked for, not recorded yet. The context pushes, replay takes from the front.
     pub(crate) commands: VecDeque<Command>,
+    /// As the code left them: replay begins with what the execution was given, and the context changes them.
     pub(crate) kv: BTreeMap<String, KvEntry>,
-    /// Recorded key-value writes that the code has not repeated yet.
+    /// Recorded key-value writes that the code has not repeated yet. Replay fills it once, `next_kv` takes from it.
     pub(crate) recorded_kv: VecDeque<RecordedKv>,
+    /// The start gives it, the context changes it, and continue-as-new hands it on.
     pub(crate) custom_status: Option<String>,
-    /// Those of the start, as the code changed them.
+    /// Those of the start, as the code changed them. What an operator changes is not here.
     pub(crate) labels: KnownLabels,
-    /// What else the start gave.
+    /// What else the start gave. Nobody changes it.
     pub(crate) extras: StartExtras,
-    /// The place of this execution in its trace.
+    /// The place of this execution in its trace. Replay reads it for the work that the code asks for.
     pub(crate) trace: Option<TraceContext>,
-    /// What the code sees of all that.
+    /// What the code sees of all that. Replay writes it before each poll of a rewound execution, the context reads it.
     pub(crate) shown: ShownToCode,
+    /// The next execution, once the code asked for one. The context writes it, replay reads it after a poll.
     pub(crate) next: Option<NextExecution>,
-    /// Why the execution is asked to end, once it is.
+    /// Why the execution is asked to end, once it is. `request_cancellation` writes it, the context reads it.
     pub(crate) cancel_requested: Option<String>,
     /// The execution began on an engine that did not check the ids of children and detached starts.
     pub(crate) takes_any_id: bool,
-    /// A misuse that was noticed where a panic would do harm.
+    /// A misuse that was noticed where a panic would do harm. Futures and `amend` write it; the turn fails by it at its
+    /// end.
     pub(crate) misuse: Option<String>,
-    /// When the execution began.
+    /// When the execution began. Random numbers and ids of the context, and its place in the trace, follow from it.
     pub(crate) started_ms: u64,
-    /// The last event that the code was fed.
+    /// The last event that the code was fed. Replay writes it before each poll, `history_length` reads it.
     pub(crate) last_event_id: u64,
-    /// The latest time that the code has seen.
+    /// The latest time that the code has seen: `ctx.now` writes and reads it, and does not go back.
     pub(crate) seen_ms: u64,
-    /// Deterministic values that the code drew so far.
+    /// Deterministic values that the code drew so far. The context counts.
     pub(crate) drawn: u64,
-    /// Patches that are recorded in this execution.
+    /// Patches that are recorded in this execution. Replay collects them when it loads a history.
     pub(crate) recorded_patches: HashSet<String>,
-    /// Patches that the code asked about, and the answers.
+    /// Patches that the code asked about, and the answers. Only the context knows of them.
     pub(crate) patches: BTreeMap<String, bool>,
-    /// Work that runs in place, by its slot, until the host takes it or its future is gone.
+    /// Work that runs in place, by its slot, until the host takes it or its future is gone. The context puts it here;
+    /// the host takes it through `Execution::take_in_place`.
     pub(crate) in_place: HashMap<usize, InPlace>,
     /// The groups of work that are being polled and end with a request to cancel, innermost last.
+    /// `context/shielding.rs` adds and removes them.
     pub(crate) groups: Vec<Shields>,
     /// How much shielded work is being polled, one within the other: a request to cancel ends no group inside it.
+    /// `context/shielding.rs` counts.
     pub(crate) shields: usize,
 }
 

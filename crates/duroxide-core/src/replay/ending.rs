@@ -61,8 +61,8 @@ pub(super) fn finish(execution: &mut Execution, limits: &TurnLimits) -> Turn {
         } else {
             state.host_calls
         },
-        handed_on: state
-            .handed_on
+        cancel_for_successor: state
+            .cancel_for_successor
             .filter(|_| matches!(outcome, Outcome::ContinuedAsNew { .. })),
         outcome,
         failed_by,

@@ -49,35 +49,50 @@ pub(crate) enum Origin {
 
 /// One run of a handler: its suspended code and everything it waits for.
 pub struct Execution {
+    /// The code's context holds it too.
     pub(super) shared: Arc<Shared>,
     pub(super) handler: HandlerFuture,
-    /// A poll is due, because of an event of this origin.
+    /// A poll is due, because of an event of this origin. The journal writes it as it applies an event; `poll_if_due`
+    /// takes it.
     pub(super) due: Option<Origin>,
+    /// The last event that was applied, recorded or new.
     pub(super) last_event_id: u64,
+    /// Read by the host, which answers the parent.
     pub(super) parent: Option<ParentLink>,
-    /// When the execution began.
+    /// When the execution began. Read by the host only.
     pub(super) started_at_ms: u64,
+    /// Why the execution is asked to end: the first request, or the one to terminate. The journal writes it; admission
+    /// and the end of a turn read it.
     pub(super) cancel_reason: Option<String>,
-    /// The code watched for the request to cancel and has it; it ends by returning, or when it is terminated.
+    /// The code watched for the request to cancel and has it; it ends by returning, or when it is terminated. Written
+    /// with `cancel_reason`.
     pub(super) winds_down: bool,
     /// The code watched for a request to cancel when it returned or asked for another execution: since before that
-    /// poll, or since it.
+    /// poll, or since it. `poll_if_due` writes it; a request that comes with the end is held against it.
     pub(super) ended_watching: bool,
-    /// A client asked for the end at once; the code runs no more.
+    /// A client asked for the end at once; the code runs no more. Written with `cancel_reason`.
     pub(super) terminated: bool,
+    /// The host sets it before the turn, where it blocks what does not fit; admission then notes a stray only.
     pub(super) ignores_strays: bool,
+    /// Written by the journal for a terminal event, and by the end of a turn; nothing is admitted or polled after that.
     pub(super) ended: bool,
-    /// Recorded patches that the code no longer asks about, by their events.
+    /// Recorded patches that the code no longer asks about, by their events. The journal adds to it; their answers are
+    /// let pass.
     pub(super) passed_over: HashSet<u64>,
     /// What it shares with an earlier execution, if it was rewound.
     pub(super) rewound: Option<Rewound>,
-    /// What is to be asked for anew, by scheduling event, as the code asks for it.
+    /// What is to be asked for anew, by scheduling event, as the code asks for it. The journal collects it, admission
+    /// takes it for the first turn.
     pub(super) again: BTreeMap<u64, Action>,
-    /// Whether those requests were sent; a failure that arrives after that belongs to this execution.
+    /// Whether those requests were sent; a failure that arrives after that belongs to this execution. Admission writes
+    /// it, and the journal, for a rewound record that goes on.
     pub(super) asked_again: bool,
-    /// Signals that came before a rewind and have reached no wait since.
+    /// Signals that came before a rewind and have reached no wait since. The journal takes them out as it records
+    /// waits.
     pub(super) earlier_signals: EarlierSignals,
+    /// Turns that recorded the history, and this one. Read by the host for its log only.
     pub(super) turns: u64,
+    /// Empty between turns; the end of a turn takes it.
     pub(super) turn: super::turn_state::TurnState,
 }
 

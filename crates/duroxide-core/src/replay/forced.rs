@@ -135,7 +135,7 @@ impl<'a> Ending<'a> {
             unanswered: Vec::new(),
             outcome: Outcome::Failed { details },
             failed_by: Some(failed_by),
-            handed_on: None,
+            cancel_for_successor: None,
             holds_queue_messages: false,
             notes: super::notes::Notes::default(),
         }

@@ -75,11 +75,11 @@ impl Execution {
 
     /// Records the host's answer to one question.
     pub fn answer_host(&mut self, call: &HostCall, answer: Result<String, String>) {
-        self.settle_host(call, answer.map_err(ErrorDetails::activity_failed));
+        self.record_host_answer(call, answer.map_err(ErrorDetails::activity_failed));
     }
 
     /// Records the host's answer to one question, or how it failed.
-    pub fn settle_host(&mut self, call: &HostCall, answer: Result<String, ErrorDetails>) {
+    pub fn record_host_answer(&mut self, call: &HostCall, answer: Result<String, ErrorDetails>) {
         let kind = match answer {
             Ok(result) => EventKind::ActivityCompleted { result },
             Err(details) => EventKind::ActivityFailed { details },
@@ -218,7 +218,7 @@ impl Execution {
             return false;
         }
         match self.shared.cell().next {
-            Some(_) => self.turn.handed_on = Some(reason.clone()),
+            Some(_) => self.turn.cancel_for_successor = Some(reason.clone()),
             None => self.turn.notes.unused.push(Unused::Ended),
         }
         true
@@ -328,7 +328,7 @@ impl Execution {
             let outcome = Outcome::ContinuedAsNew {
                 input: next.input.clone(),
                 version: next.version.clone(),
-                carried: handed_on(&cell),
+                carried: carried_on(&cell),
                 custom_status: cell.custom_status.clone(),
             };
             return (outcome, None);
@@ -357,7 +357,7 @@ impl Execution {
 }
 
 /// What goes into the next execution: queue messages that the code has not taken, labels, and what the start gave.
-fn handed_on(cell: &Cell) -> Vec<(String, String)> {
+fn carried_on(cell: &Cell) -> Vec<(String, String)> {
     let mut carried = cell.operations.unread();
     carried.extend(carried_labels(cell.labels.all()));
     carried.extend(cell.extras.carried());

@@ -34,7 +34,7 @@ pub struct Turn {
     /// Cause of the failure; `None` unless the outcome is [`Outcome::Failed`].
     pub failed_by: Option<FailedBy>,
     /// The reason of a request to cancel that the next execution gets; only with [`Outcome::ContinuedAsNew`].
-    pub handed_on: Option<String>,
+    pub cancel_for_successor: Option<String>,
     /// Whether the code has unread queue messages and waits for none: further ones are of no use before the next turn.
     pub holds_queue_messages: bool,
     /// Facts for log and metrics, once it is committed.
@@ -51,7 +51,7 @@ impl Turn {
             unanswered: Vec::new(),
             outcome: Outcome::Waiting,
             failed_by: None,
-            handed_on: None,
+            cancel_for_successor: None,
             holds_queue_messages: false,
             notes,
         }

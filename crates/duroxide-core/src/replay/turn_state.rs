@@ -30,7 +30,7 @@ pub(super) struct TurnState {
     /// Completions of this batch, so that a second one is recognised.
     pub(super) answered: HashSet<u64>,
     /// A request to cancel that came after the code had asked for another execution.
-    pub(super) handed_on: Option<String>,
+    pub(super) cancel_for_successor: Option<String>,
     pub(super) notes: Notes,
 }
 

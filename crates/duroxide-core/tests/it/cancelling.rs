@@ -163,7 +163,7 @@ fn a_request_that_comes_with_the_message_that_lets_watchful_code_continue_reache
         }
         let turn = world.turn(vec![signal("end", "continue"), cancel("please")]);
         assert!(matches!(turn.outcome, Outcome::ContinuedAsNew { .. }));
-        assert_eq!(turn.handed_on.as_deref(), Some("please"));
+        assert_eq!(turn.cancel_for_successor.as_deref(), Some("please"));
         assert!(!kinds(&turn.events).contains(&"OrchestrationCancelRequested"));
     }
 }
@@ -176,7 +176,7 @@ fn a_request_that_comes_after_watchful_code_has_returned_changes_nothing() {
     let output = "done".to_owned();
     assert_eq!(turn.outcome, Outcome::Completed { output });
     assert_eq!(turn.notes.unused, [Unused::Ended]);
-    assert_eq!(turn.handed_on, None);
+    assert_eq!(turn.cancel_for_successor, None);
 }
 
 #[test]
@@ -200,6 +200,6 @@ fn terminating_wins_over_whatever_watchful_code_decided_before() {
         world.turn(vec![]);
         let turn = world.turn(vec![signal("end", end), terminate("now")]);
         assert_eq!(failure(&turn), "canceled: now");
-        assert_eq!(turn.handed_on, None);
+        assert_eq!(turn.cancel_for_successor, None);
     }
 }

@@ -1,5 +1,5 @@
 //! Gives back what was claimed for a caller that is gone. In: turns and activities. Out: they are in their queues
-//! again, and from where on claims have to look for them; if the server does not answer, their leases lapse.
+//! again, and from where on claims have to look for them; if the server does not answer, their leases run out.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ impl GivingBack {
         self.under_way.push(Box::pin(async move {
             match is_stored.await {
                 Ok(_) => give_back_turn(&db, &turn).await,
-                // The group has ended, and the lease lapses.
+                // The group has ended, and the lease runs out.
                 Err(_) => News::default(),
             }
         }));
@@ -100,6 +100,6 @@ async fn give_back_turn(db: &Db, turn: &RawTurn) -> News {
 /// After a failure claims look all the same: the answer may have been lost.
 async fn given_back(db: &Db, call: Call<'_>) {
     if let Err(error) = db.transact(&[call]).await {
-        tracing::debug!(target: "duroxide::providers::postgres", %error, "a claim whose caller is gone could not be given back, its lease lapses");
+        tracing::debug!(target: "duroxide::providers::postgres", %error, "a claim whose caller is gone could not be given back, its lease runs out");
     }
 }

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use super::{Client, ClientError, SendError};
 use crate::OrchestrationStatus;
+use crate::undelivered::undelivered;
 
 /// Longest pause between two looks at a store that cannot wake.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
@@ -236,9 +237,9 @@ impl Client {
         let is_forgotten = missed.look(count.as_deref());
         Ok(match (reply, status) {
             (Some(text), _) => Some(Found::Reply(text)),
-            (None, OrchestrationStatus::NotFound) => {
-                self.undelivered(instance).await?.map(Found::Gone)
-            }
+            (None, OrchestrationStatus::NotFound) => undelivered(self.store.as_ref(), instance)
+                .await?
+                .map(Found::Gone),
             (None, status) if status.is_terminal() => Some(Found::Ended),
             (None, _) => is_forgotten.then_some(Found::Forgotten),
         })

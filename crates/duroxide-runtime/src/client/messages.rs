@@ -5,9 +5,7 @@ use std::fmt;
 use std::future::IntoFuture;
 use std::pin::Pin;
 
-use duroxide_core::provider::{
-    IdState, MessageRule, OutcomeStatus, ProviderError, Submission, Submitted,
-};
+use duroxide_core::provider::{IdState, MessageRule, ProviderError, Submission, Submitted};
 use duroxide_core::{
     Undelivered, WorkItem, check_queue_name, keyed_message, plain_message, unfit_key,
 };
@@ -81,29 +79,6 @@ impl Client {
             key: None,
             early: false,
         }
-    }
-
-    /// Why an instance of this id takes no messages; `None` if it runs, or may be about to start.
-    pub(crate) async fn undelivered(&self, id: &str) -> Result<Option<Undelivered>, ProviderError> {
-        let instance = id.to_owned();
-        match self.store.read_outcome(id).await?.map(|one| one.status) {
-            Some(OutcomeStatus::Running) => return Ok(None),
-            Some(_) => return Ok(Some(Undelivered::Ended { instance })),
-            None => {}
-        }
-        let Some(admin) = self.store.as_management_capability() else {
-            return Ok(None);
-        };
-        // A store that cannot tell what is queued may have a start.
-        let Some(pending) = admin.pending_work(id).await? else {
-            return Ok(None);
-        };
-        if pending.messages.iter().any(|one| one.begins.is_some()) {
-            return Ok(None);
-        }
-        // The start may have been taken up between the two looks.
-        let known = self.store.read_outcome(id).await?.is_some();
-        Ok((!known).then_some(Undelivered::NotFound { instance }))
     }
 }
 

@@ -4,7 +4,8 @@
 //! `events.rs` (the published signals, queue messages and requests to cancel), `messages.rs` (with an answer to the
 //! sender), `ask.rs` (request and reply); `payload.rs` says what may be sent. Waiting and reading: `handle.rs`,
 //! `wait.rs`, `changes.rs`, `kv.rs`, `heartbeats.rs`, `explain/`. For operators: `query.rs`, `admin.rs`, `labels.rs`,
-//! `pause.rs`, `dead_letters.rs`, `nodes.rs`, `retention.rs`; `audit.rs` logs what they change.
+//! `pause.rs`, `dead_letters.rs`, `nodes.rs`, `retention.rs`, `apply/` (one verb for many); `audit.rs` logs what they
+//! change. `error.rs` is what a call can answer instead of a result.
 
 mod admin;
 mod apply;

@@ -7,7 +7,7 @@ use duroxide_core::provider::ProviderError;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::{Engine, Slot, Slots, fetch_backoff};
+use super::{Engine, Slot, Slots, claim_backoff};
 
 /// Pause after an error that waiting does not cure.
 const PERMANENT_ERROR_PAUSE: Duration = Duration::from_millis(100);
@@ -98,7 +98,7 @@ async fn claim_or_stop<S: Claiming>(source: &S) -> Option<Result<Vec<S::Claimed>
     }
 }
 
-/// Waits out the shortest pause between two fetches, unless a commit of this process made work.
+/// Waits out the shortest pause between two claims, unless a commit of this process made work.
 async fn pause_between_claims(source: &impl Claiming, began: Instant) -> bool {
     let engine = source.engine();
     let until = began + engine.options.dispatcher_min_poll_interval;
@@ -113,7 +113,7 @@ async fn pause_between_claims(source: &impl Claiming, began: Instant) -> bool {
 async fn pause_after<S: Claiming>(source: &S, error: &ProviderError, errors: u32) -> bool {
     let pause = match errors {
         0 => PERMANENT_ERROR_PAUSE,
-        errors => fetch_backoff(errors),
+        errors => claim_backoff(errors),
     };
     tracing::warn!(target: "duroxide::runtime", %error, "claiming {} failed, trying again in {pause:?}", S::WHAT);
     source.engine().pause(pause).await

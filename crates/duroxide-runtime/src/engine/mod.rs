@@ -1,6 +1,6 @@
-//! What all parts of one runtime share: its options, its store, its registries, and what it remembers. Nothing here
-//! claims, runs or writes; dispatchers, turns and activities stand above this folder and know it, it does not know
-//! them.
+//! What all parts of one runtime share: its options, its store, its registries, what it remembers, and the claim loop
+//! (`claiming`), which both dispatchers drive through a trait. Nothing here knows a turn or an activity; dispatchers,
+//! turns and activities stand above this folder.
 
 mod blocked;
 mod claiming;
@@ -51,40 +51,53 @@ pub(crate) struct Engine {
     pub(crate) store: Arc<dyn Provider>,
     pub(crate) options: RuntimeOptions,
     pub(crate) limits: TurnLimits,
-    /// Which histories this runtime replays.
+    /// Which histories this runtime replays. Claims carry it, and `turn.rs` holds each claim against it once more.
     pub(crate) filter: DispatcherCapabilityFilter,
     pub(crate) orchestrations: OrchestrationRegistry,
     pub(crate) activities: ActivityRegistry,
     pub(crate) metrics: Arc<MetricsProvider>,
-    /// Takes the spans of what was committed.
+    /// Takes the spans of what was committed: of a turn from `orchestration/spans.rs`, of an activity from its
+    /// completion.
     pub(crate) spans: Option<Arc<dyn SpanSink>>,
     /// Time stamped into events and due times of timers, by the store's clock.
     pub(crate) clock: Arc<StoreTime>,
     /// Random, so that two nodes never share a name.
     pub(crate) runtime_id: String,
-    /// Fires when nothing new may be claimed.
+    /// Fires when nothing new may be claimed: first in a shutdown. Claim loops and pauses end by it.
     pub(crate) stop: CancellationToken,
-    /// Fires when what still runs must end.
+    /// Fires when what still runs must end: once the grace period of a shutdown is over. Turns and activities are
+    /// dropped by it, and no lease is renewed any more.
     pub(crate) abort: CancellationToken,
-    /// Fires when nothing holds a lease any more, or is waited for.
-    pub(crate) settled: CancellationToken,
+    /// Fires in a shutdown, after the work has ended or its time is over; the task that gives leases back then ends.
+    pub(crate) leases_over: CancellationToken,
     /// Dispatchers, turns and activities.
     pub(crate) tasks: TaskTracker,
     /// What must outlive them: lease renewal and cancellation notices.
     pub(crate) keepers: TaskTracker,
     /// Polls dispatchers, turns and activities.
     pub(crate) executor: Executor,
+    /// Both dispatchers keep a lease as soon as it is claimed; the work that holds it ends it.
     pub(crate) leases: Arc<Leases>,
+    /// Turns put executions in and take them out; claims say what is there.
     pub(crate) sticky: Arc<StickyCache>,
+    /// Activities that can be cancelled: the worker registers them, commits and lost leases cancel them.
     pub(crate) running: Arc<RunningActivities>,
+    /// Commits that schedule activities remember a name; the worker reads it for its activity contexts.
     pub(crate) names: HandlerNames,
+    /// Turns that cannot go on and completions that the store refuses add to it, commits remove;
+    /// `Runtime::blocked_instances` reads it.
     pub(crate) blocked: BlockedInstances,
+    /// Work that no code is here for, as the turn and activity dispatchers met it. Read for warnings, and how long a
+    /// request to cancel waited.
     pub(crate) code_wanted: CodeWanted,
+    /// Attempts that no work is to blame for: whoever loses a claim to an outage adds, each new attempt subtracts.
     pub(crate) excuses: Excuses,
+    /// Instances that wait for their next attempt on this node: a counted attempt writes, each claimed turn reads.
     pub(crate) not_before: NotBefore,
     /// What this node has code for, as claims say it.
     pub(crate) code_here: CodeHere,
-    /// Wakes a dispatcher that pauses because its store cannot wait.
+    /// Wakes a dispatcher that pauses because its store cannot wait. Commits and completions of this process notify
+    /// this one, commits the other.
     pub(crate) turns_ready: Notify,
     pub(crate) work_ready: Notify,
 }
@@ -116,9 +129,13 @@ impl Engine {
         Arc::new(Layered::around(Arc::clone(&self.store), host))
     }
 
-    /// Waits for a while; whether it was long enough. Works outside an async runtime's context too, and with a runtime
-    /// that is gone.
-    pub(crate) async fn waits(&self, what: impl Future<Output = ()>, limit: Duration) -> bool {
+    /// Waits for `what`, at most for `limit`. Returns whether it ended in time. Works outside an async runtime's
+    /// context too, and with a runtime that is gone.
+    pub(crate) async fn ends_within(
+        &self,
+        what: impl Future<Output = ()>,
+        limit: Duration,
+    ) -> bool {
         let mut what = std::pin::pin!(what);
         let done = std::future::poll_fn(|cx| Poll::Ready(what.as_mut().poll(cx).is_ready())).await;
         if done || limit.is_zero() {
@@ -145,8 +162,8 @@ impl Engine {
     }
 }
 
-/// How long a dispatcher waits after this many failed fetches in a row.
-pub(crate) fn fetch_backoff(consecutive_errors: u32) -> Duration {
+/// How long a dispatcher waits after this many failed claims in a row.
+pub(crate) fn claim_backoff(consecutive_errors: u32) -> Duration {
     const LONGEST: Duration = Duration::from_secs(3);
     let doublings = consecutive_errors.min(10);
     Duration::from_millis(100)
@@ -159,9 +176,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fetch_backoff_never_overflows_and_never_reaches_zero() {
+    fn the_claim_backoff_never_overflows_and_never_reaches_zero() {
         for errors in [0, 1, 5, 58, 62, 64, 1_000, u32::MAX] {
-            let pause = fetch_backoff(errors);
+            let pause = claim_backoff(errors);
             assert!(pause >= Duration::from_millis(100) && pause <= Duration::from_secs(3));
         }
     }

@@ -42,7 +42,7 @@ impl Leases {
                 () = until.cancelled() => return,
                 () = self.earlier.notified() => {}
                 Some(Renewal { id, started, result }) = renewals.next() => {
-                    self.settle(id, started, result);
+                    self.enter_result(id, started, result);
                 }
                 () = wait => renewals.extend(self.due(&store)),
             }
@@ -50,12 +50,12 @@ impl Leases {
     }
 
     /// Renews one lease now, also if the keeper is at it, and enters how that ended.
-    pub(super) async fn ask(&self, id: u64, store: &dyn Provider) {
+    pub(super) async fn renew_now(&self, id: u64, store: &dyn Provider) {
         let started = Instant::now();
         let lease = self.book().leases.get(&id).cloned();
         if let Some(lease) = lease {
             let result = renew(store, &lease, false).await;
-            self.settle(id, started, result);
+            self.enter_result(id, started, result);
         }
     }
 
@@ -96,7 +96,7 @@ impl Leases {
     }
 
     /// Enters how a renewal ended, and notifies the work if its lease is lost.
-    fn settle(&self, id: u64, started: Instant, result: Result<(), ProviderError>) {
+    fn enter_result(&self, id: u64, started: Instant, result: Result<(), ProviderError>) {
         let Err(error) = result else {
             return self.note_renewal(id, started);
         };

@@ -1,5 +1,4 @@
-//! Leases that this runtime holds. In: a lease when work is claimed. Out: exactly one end of it: the work is stored,
-//! the lease is given back, or it is lost.
+//! Leases that this runtime holds. In: a lease when work is claimed. Out: one end of it.
 //!
 //! `keep.rs` renews all leases of a runtime from one task. Work that ends before its first renewal costs an entry in a
 //! map and nothing else. `give_back.rs` returns the leases of unfinished work: dropped at shutdown, or lost in
@@ -139,10 +138,10 @@ impl Held {
         lease.is_some_and(|lease| lease.renew_at <= Instant::now())
     }
 
-    /// Asks the store for the lease once more, so that [`lost`](Self::lost) says how it stands. A store that cannot be
-    /// asked has not given it to anybody else.
-    pub(crate) async fn ask(&self, store: &dyn Provider) {
-        self.leases.ask(self.id, store).await;
+    /// Renews the lease now, so that [`lost`](Self::lost) says how it stands. A store that cannot be asked has not
+    /// given it to anybody else.
+    pub(crate) async fn renew_now(&self, store: &dyn Provider) {
+        self.leases.renew_now(self.id, store).await;
     }
 
     /// How the activity of this lease says something.

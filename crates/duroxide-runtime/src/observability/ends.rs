@@ -55,7 +55,7 @@ impl ExecutionEnd {
 impl MetricsProvider {
     /// Counts an end that is about to be committed.
     pub(crate) fn count_end(&self, end: &ExecutionEnd) {
-        if self.owed.settle(|| end.key()) {
+        if self.owed.take_one(|| end.key()) {
             self.count_in_snapshot(end, 1);
             return;
         }
@@ -101,7 +101,7 @@ impl MetricsProvider {
 
     /// Counts the end of an activity that is about to be stored.
     pub(crate) fn count_activity(&self, end: &ActivityEnd) {
-        if self.owed.settle(|| end.key()) {
+        if self.owed.take_one(|| end.key()) {
             self.count_activity_in_snapshot(end, 1);
             return;
         }

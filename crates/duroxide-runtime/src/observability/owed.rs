@@ -18,8 +18,8 @@ impl Owed {
         *ends.entry(key).or_default() += 1;
     }
 
-    /// Whether one like this is owed; it is settled then.
-    pub(super) fn settle(&self, key: impl FnOnce() -> Key) -> bool {
+    /// Takes one like this from what is owed; whether there was one.
+    pub(super) fn take_one(&self, key: impl FnOnce() -> Key) -> bool {
         let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
         if ends.is_empty() {
             return false;

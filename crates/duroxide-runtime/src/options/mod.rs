@@ -77,9 +77,9 @@ impl UnregisteredBackoffConfig {
 /// ```
 #[derive(Debug, Clone)]
 pub struct RuntimeOptions {
-    /// Shortest time between two fetches that found nothing, for stores that answer without waiting.
+    /// Shortest time between two claims that found nothing, for stores that answer without waiting.
     pub dispatcher_min_poll_interval: Duration,
-    /// How long a fetch may wait for work, for stores that can wait.
+    /// How long a claim may wait for work, for stores that can wait.
     pub dispatcher_long_poll_timeout: Duration,
     /// Turns that run at once; 0 runs no orchestrations.
     pub orchestration_concurrency: usize,

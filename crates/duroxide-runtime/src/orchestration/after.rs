@@ -11,12 +11,12 @@ use super::turn_log::{CountedEnd, StartedBy, TurnReport, count_notes, started_ch
 use crate::engine::Engine;
 
 /// What a turn came to besides its writes.
-pub(super) struct Decided {
+pub(super) struct TurnSummary {
     outcome: Outcome,
     notes: Notes,
 }
 
-impl Decided {
+impl TurnSummary {
     pub(super) fn take(turn: &mut Turn) -> Self {
         Self {
             outcome: turn.outcome.clone(),
@@ -35,7 +35,7 @@ impl Decided {
 
 /// A turn on its way to the store, and what to say once it is there.
 pub(super) struct AfterCommit<'a> {
-    decided: Decided,
+    summary: TurnSummary,
     children: Vec<String>,
     spans: Option<Box<TurnSpans>>,
     report: TurnReport<'a>,
@@ -50,7 +50,7 @@ impl<'a> AfterCommit<'a> {
         of: &ExecutionRef,
         execution: &Execution,
         writes: &TurnWrites,
-        decided: Decided,
+        summary: TurnSummary,
     ) -> Self {
         let report = TurnReport {
             version: execution.version().to_owned(),
@@ -60,7 +60,7 @@ impl<'a> AfterCommit<'a> {
             worker_id: claim.worker_id,
         };
         let placed = || Placed::of(execution);
-        Self::of(engine, of, report, placed, writes, decided)
+        Self::of(engine, of, report, placed, writes, summary)
     }
 
     /// Collects what the commit takes with it. Counts an end at once: the commit itself wakes a client that waits for
@@ -71,31 +71,31 @@ impl<'a> AfterCommit<'a> {
         report: TurnReport<'a>,
         placed: impl FnOnce() -> Option<Placed>,
         writes: &TurnWrites,
-        decided: Decided,
+        summary: TurnSummary,
     ) -> Self {
-        let outcome = &decided.outcome;
+        let outcome = &summary.outcome;
         Self {
             children: started_children(writes),
             spans: TurnSpans::of(engine, of, placed, &writes.history, outcome),
             counted: report.count_end(engine, of, outcome),
             report,
-            decided,
+            summary,
         }
     }
 
     /// Whether the execution goes on with a later turn.
     pub(super) fn waits(&self) -> bool {
-        matches!(self.decided.outcome, Outcome::Waiting)
+        matches!(self.summary.outcome, Outcome::Waiting)
     }
 
     /// The turn is committed.
     pub(super) fn committed(self, engine: &Engine, of: &ExecutionRef, began: Option<StartedBy>) {
         engine.blocked.remove(&of.instance);
-        self.report.note(engine, of, began, &self.decided.outcome);
+        self.report.note(engine, of, began, &self.summary.outcome);
         if let Some(spans) = self.spans {
             spans.end(engine);
         }
-        count_notes(engine, of, &self.decided.notes);
+        count_notes(engine, of, &self.summary.notes);
         for child in &self.children {
             engine.metrics.record_suborchestration_call(&of.name, child);
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use duroxide_core::defect::Defect;
 use duroxide_core::provider::BlockedInstance;
 
-use super::commit::give_back;
+use super::give_back::give_back;
 use super::plan::ExecutionRef;
 use crate::engine::{BlockCause, Engine, shorten};
 use crate::leases::Held;

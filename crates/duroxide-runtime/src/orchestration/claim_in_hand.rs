@@ -1,15 +1,10 @@
 //! The claim that a turn is working on. In: what the store said when it handed the turn out. Out: its lease, its place
 //! in memory, and what the turn has to know of both. Asks the store nothing: the dispatcher claims.
 
-use std::time::Duration;
-
 use duroxide_core::provider::Incarnation;
 
 use crate::engine::OpenTurn;
 use crate::leases::Held;
-
-/// How long an instance rests that this runtime cannot work on.
-pub(super) const INSTANCE_REST: Duration = Duration::from_secs(1);
 
 /// A claim that is being worked on.
 pub(super) struct ClaimInHand<'a> {

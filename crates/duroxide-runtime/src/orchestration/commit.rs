@@ -8,10 +8,10 @@ use duroxide_core::defect::Defect;
 use duroxide_core::provider::{ProviderError, TurnWrites};
 use tokio::time::Instant;
 
-use super::claim_in_hand::ClaimInHand;
+use super::give_back::give_back;
 use super::plan::{TurnCommit, Whose};
 use crate::engine::Engine;
-use crate::leases::{Attempt, Held, abandon};
+use crate::leases::Held;
 
 /// First pause between two tries of one commit while the store says "later"; each pause is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -171,35 +171,4 @@ fn notify(engine: &Engine, whose: Whose<'_>, written: &TurnWrites) {
     if !written.to_orchestrators.is_empty() {
         engine.turns_ready.notify_one();
     }
-}
-
-/// Gives a claim back, to be claimed again at once or after a rest, and does not count it. If that fails too, the lease
-/// runs out by itself, and the attempt is excused.
-pub(super) async fn give_back(engine: &Engine, lease: Held, rest: Option<Duration>) {
-    let given_back = abandon(
-        engine.store.as_ref(),
-        lease.token(),
-        rest,
-        Attempt::Uncounted,
-    )
-    .await;
-    if let Err(error) = given_back {
-        tracing::debug!(target: "duroxide::runtime", %error, "giving back a claim failed, its lease will run out");
-        engine.excuses.add(lease.subject());
-    }
-    lease.end();
-}
-
-/// Gives a claim back whose attempt failed and counts. The next one begins after `pause`, on this node not before; a
-/// message that comes meanwhile waits behind those of the claim.
-pub(super) async fn try_later(engine: &Engine, claim: ClaimInHand<'_>, pause: Duration) {
-    engine
-        .not_before
-        .set(claim.lease.subject(), claim.stored_incarnation(), pause);
-    let lease = claim.lease;
-    let (token, rest) = (lease.token(), Some(pause));
-    if let Err(error) = abandon(engine.store.as_ref(), token, rest, Attempt::Counted).await {
-        tracing::debug!(target: "duroxide::runtime", %error, "giving back a claim failed, its lease will run out");
-    }
-    lease.end();
 }

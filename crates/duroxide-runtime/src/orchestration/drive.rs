@@ -29,7 +29,11 @@ const IN_PLACE_SHARE: u32 = 3;
 /// Where a turn begins.
 pub(super) enum TurnStart {
     /// The orchestration was kept in memory.
-    Kept(Box<Execution>),
+    Kept {
+        execution: Box<Execution>,
+        /// The payload bytes that it has seen.
+        bytes: usize,
+    },
     /// It must be replayed.
     Recorded {
         history: Arc<[Event]>,
@@ -67,12 +71,12 @@ pub(super) enum NotDriven {
 pub(super) async fn drive(
     engine: &Arc<Engine>,
     lock_token: &str,
-    begin: TurnStart,
+    start: TurnStart,
     messages: Vec<WorkItem>,
 ) -> Result<Driven, NotDriven> {
     let now_ms = engine.clock.now_ms();
     let began = Instant::now();
-    let mut execution = match at_its_start(engine, begin, now_ms) {
+    let mut execution = match at_its_start(engine, start, now_ms) {
         Ok(execution) => execution,
         Err(divergence) => return Err(NotDriven::Diverged(divergence, messages)),
     };
@@ -90,14 +94,14 @@ pub(super) async fn drive(
             Progress::Done(turn) => &turn.unanswered,
             Progress::NeedsHost(calls) => calls,
         };
-        if !is_lease_stored && calls.iter().any(host::is_more_than_deciding) {
+        if !is_lease_stored && calls.iter().any(host::needs_stored_lease) {
             Box::pin(store_lease(engine, lock_token, began)).await?;
             is_lease_stored = true;
         }
         let calls = match progress {
             Progress::Done(turn) if turn.unanswered.is_empty() => {
                 return Ok(Driven {
-                    to_send: decided(outbox, &turn),
+                    to_send: recorded_messages(outbox, &turn),
                     execution,
                     turn,
                 });
@@ -112,7 +116,7 @@ pub(super) async fn drive(
         let answers = Box::pin(answer_all(engine, &asking, questions, began)).await?;
         for (call, answer) in answers {
             outbox.extend(message(&call, &answer));
-            execution.settle_host(&call, answer);
+            execution.record_host_answer(&call, answer);
         }
         round += 1;
         // Another effect that hangs would use up the turn: what is asked late in it is answered as a completion.
@@ -124,11 +128,11 @@ pub(super) async fn drive(
 /// The execution as it is before its turn: kept in memory, replayed, or new.
 fn at_its_start(
     engine: &Arc<Engine>,
-    begin: TurnStart,
+    start: TurnStart,
     now_ms: u64,
 ) -> Result<Box<Execution>, Divergence> {
-    let execution = match begin {
-        TurnStart::Kept(execution) => return Ok(execution),
+    let execution = match start {
+        TurnStart::Kept { execution, .. } => return Ok(execution),
         TurnStart::Recorded {
             history,
             handler,
@@ -180,7 +184,7 @@ fn message(call: &HostCall, answer: &Result<String, ErrorDetails>) -> Option<Out
 }
 
 /// The messages whose requests the turn records. A turn that broke a limit takes its decisions back.
-fn decided(outbox: Vec<Outgoing>, turn: &Turn) -> Vec<WorkItem> {
+fn recorded_messages(outbox: Vec<Outgoing>, turn: &Turn) -> Vec<WorkItem> {
     let is_recorded = |id: u64| {
         turn.events.iter().any(|event| {
             event.event_id == id && matches!(event.kind, EventKind::ActivityScheduled { .. })
@@ -350,7 +354,7 @@ async fn answer_late(
             },
         });
     }
-    let mut to_send = decided(outbox, &turn);
+    let mut to_send = recorded_messages(outbox, &turn);
     to_send.append(&mut late_answers);
     Ok(Driven {
         execution,

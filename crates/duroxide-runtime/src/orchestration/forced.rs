@@ -12,10 +12,11 @@ use duroxide_core::{
     termination_reason,
 };
 
-use super::after::{AfterCommit, Decided};
+use super::after::{AfterCommit, TurnSummary};
 use super::blocked::block;
-use super::claim_in_hand::{ClaimInHand, INSTANCE_REST};
-use super::commit::{Committed, commit, give_back};
+use super::claim_in_hand::ClaimInHand;
+use super::commit::{Committed, commit};
+use super::give_back::{INSTANCE_REST, give_back};
 use super::plan::{ExecutionRef, TurnCommit, plan};
 use super::rewind;
 use super::sort::{Batch, Beginning, HistoryEnd};
@@ -124,7 +125,7 @@ pub(super) struct FailurePoint {
     /// Messages that were claimed with it. What the code would have got of them is recorded.
     pub(super) arrived: Vec<WorkItem>,
     /// Answers to starts that came too late, which parents wait for.
-    pub(super) refusals: Vec<WorkItem>,
+    pub(super) late_start_answers: Vec<WorkItem>,
 }
 
 /// Ends the claimed instance, wherever it stands.
@@ -152,7 +153,7 @@ pub(super) async fn end(
         // Nothing can be ended any more; the messages are consumed, and starts that came too late are answered.
         let parent = ParentLink::recorded_in(&item.history);
         let answers = rewind::answers_without_rewind(&item, parent.as_ref());
-        let mut to_send = Batch::sort(&mut item, history_end, parent.as_ref()).refusals;
+        let mut to_send = Batch::sort(&mut item, history_end, parent.as_ref()).late_start_answers;
         to_send.extend(answers);
         let writes = TurnCommit::sending(item.execution_id, to_send);
         consume(engine, claim.incarnation, claim.lease, item, writes).await;
@@ -225,12 +226,12 @@ pub(super) async fn end_at(
     for corrupt_id in CORRUPT_HISTORY_EVENT_IDS {
         let turn = point.turn(how, corrupt_id, engine.clock.now_ms());
         let report = point.report(&turn, worker_id);
-        let decided = Decided::forced(&turn);
+        let summary = TurnSummary::forced(&turn);
         let mut planned = plan(of, turn);
         let first = || point.first().and_then(Placed::of_first);
-        let after = AfterCommit::of(engine, of, report, first, &planned.writes, decided);
+        let after = AfterCommit::of(engine, of, report, first, &planned.writes, summary);
         let to_send = &mut planned.writes.to_orchestrators;
-        to_send.extend(point.refusals.clone());
+        to_send.extend(point.late_start_answers.clone());
         lease = match commit(engine, of.whose(), lease, planned).await {
             Committed::Yes => return after.committed(engine, of, begun),
             Committed::No => return after.take_back(engine),
@@ -258,7 +259,7 @@ impl FailurePoint {
             base,
             undecodable: false,
             arrived: Vec::new(),
-            refusals: Vec::new(),
+            late_start_answers: Vec::new(),
         }
     }
 
@@ -338,7 +339,7 @@ fn locate_failure(
         base: Vec::new(),
         undecodable: false,
         arrived: batch.messages,
-        refusals: batch.refusals,
+        late_start_answers: batch.late_start_answers,
     }
 }
 
@@ -357,7 +358,7 @@ fn failure_of_a_running_one(
         ..ExecutionRef::of(item, None)
     };
     FailurePoint {
-        refusals: batch.refusals,
+        late_start_answers: batch.late_start_answers,
         arrived: batch.messages,
         undecodable,
         ..FailurePoint::after(of, base)

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use duroxide_core::replay::Execution;
 
-use crate::engine::{Engine, fetch_backoff};
+use crate::engine::{Engine, claim_backoff};
 use crate::executor::Task;
 
 /// Gives an execution a turn as soon as something foreign reaches it: nothing that is recorded would.
@@ -23,7 +23,7 @@ pub(super) fn watch(engine: &Arc<Engine>, execution: &Execution) {
             while let Err(error) = store.enqueue_for_orchestrator(nudge.clone(), None).await {
                 errors += 1;
                 let tries_again =
-                    error.is_retryable() && patient.pause(fetch_backoff(errors)).await;
+                    error.is_retryable() && patient.pause(claim_backoff(errors)).await;
                 if !tries_again {
                     tracing::warn!(target: "duroxide::runtime", %error, "an orchestration that waits for something not durable gets no turn now; its next one will fail");
                     return;

@@ -3,7 +3,7 @@
 //! request.
 //!
 //! A child may have an id that its parent chose. If another instance lives under that id, the parent's start is
-//! refused, but the parent may end before it gets the refusal, and cancel what it takes for its child.
+//! refused, but the parent may end before it gets the answer, and cancel what it takes for its child.
 
 use duroxide_core::WorkItem;
 use duroxide_core::provider::OrchestrationItem;

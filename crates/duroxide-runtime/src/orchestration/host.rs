@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::task::Poll;
 
 use duroxide_core::clock::Clock;
@@ -10,9 +9,9 @@ use duroxide_core::provider::{ProviderError, ScheduledActivityIdentifier};
 use duroxide_core::replay::{HostCall, HostRequest, InPlaceFuture};
 use duroxide_core::{Undelivered, check_queue_name};
 
-use crate::client::Client;
 use crate::engine::Engine;
 use crate::panics::panic_message;
+use crate::undelivered::undelivered;
 
 /// Drives work of an orchestration that runs in place. Its panic is its answer.
 pub(super) async fn run_in_place(mut work: InPlaceFuture) -> Result<String, String> {
@@ -25,7 +24,7 @@ pub(super) async fn run_in_place(mut work: InPlaceFuture) -> Result<String, Stri
 
 /// Whether an answer acts on the world or asks the store. A turn that was handed out before its claim was committed may
 /// do that only once its lease is stored.
-pub(super) fn is_more_than_deciding(call: &HostCall) -> bool {
+pub(super) fn needs_stored_lease(call: &HostCall) -> bool {
     match call.request {
         HostRequest::ReadKv { .. }
         | HostRequest::ActivityClaimed { .. }
@@ -87,11 +86,8 @@ async fn can_take(
     let answer = if let Err(why) = check_queue_name(queue) {
         Some(Undelivered::Refused { why })
     } else {
-        match Client::new(Arc::clone(&engine.store))
-            .undelivered(instance)
-            .await
-        {
-            Ok(undelivered) => undelivered,
+        match undelivered(engine.store.as_ref(), instance).await {
+            Ok(why_not) => why_not,
             Err(error) if error.is_retryable() => return Err(error),
             Err(error) => return Ok(Err(error.to_string())),
         }

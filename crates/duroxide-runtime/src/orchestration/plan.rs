@@ -85,11 +85,13 @@ pub(super) fn plan(of: &ExecutionRef, turn: Turn) -> TurnCommit {
         });
     }
     writes.to_orchestrators.extend(successor(of, &turn.outcome));
-    let handed_on = turn.handed_on.map(|reason| WorkItem::CancelInstance {
-        instance: of.instance.clone(),
-        reason,
-    });
-    writes.to_orchestrators.extend(handed_on);
+    let cancel_for_successor = turn
+        .cancel_for_successor
+        .map(|reason| WorkItem::CancelInstance {
+            instance: of.instance.clone(),
+            reason,
+        });
+    writes.to_orchestrators.extend(cancel_for_successor);
     writes.to_orchestrators.extend(notice(of, &turn.outcome));
     TurnCommit {
         writes,

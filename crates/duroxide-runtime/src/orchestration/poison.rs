@@ -6,9 +6,9 @@ use duroxide_core::provider::{OrchestrationItem, TurnHistory};
 use duroxide_core::rewind::RewindMessage;
 use duroxide_core::{ErrorDetails, PoisonMessageType, WorkItem};
 
-use super::claim_in_hand::{ClaimInHand, INSTANCE_REST};
-use super::commit::give_back;
+use super::claim_in_hand::ClaimInHand;
 use super::forced::{self, ForcedEnd};
+use super::give_back::{INSTANCE_REST, give_back};
 use super::sort::HistoryEnd;
 use super::without_code;
 use crate::engine::{Engine, Kept};

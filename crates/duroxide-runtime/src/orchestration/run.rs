@@ -1,8 +1,9 @@
 //! Running a turn. In: where the code starts from, and the messages. Out: a commit and what follows from it; or the
 //! claim given back, to run again from the record. The steps are those of the file: `drive.rs` runs the code,
-//! [`decide`] looks at the outcome, `plan.rs` and `commit.rs` write it, `after.rs` says what was written.
+//! [`after_run`] looks at the outcome, `plan.rs` and `commit.rs` write it, `after.rs` says what was written.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use duroxide_core::defect::Defect;
 use duroxide_core::provider::ProviderError;
@@ -10,17 +11,21 @@ use duroxide_core::replay::{Divergence, FailedBy, Outcome};
 use duroxide_core::{AppErrorKind, ErrorDetails, Event, WorkItem};
 use tracing::Instrument as _;
 
-use super::after::{AfterCommit, Decided};
+use super::after::{AfterCommit, TurnSummary};
 use super::blocked::block;
-use super::claim_in_hand::{ClaimInHand, INSTANCE_REST};
-use super::commit::{Committed, RefusedCommit, commit, give_back, try_later};
+use super::claim_in_hand::ClaimInHand;
+use super::commit::{Committed, RefusedCommit, commit};
 use super::drive::{Driven, NotDriven, TurnStart, drive};
 use super::forced::{self, CancelRequest, FailurePoint, ForcedEnd};
+use super::give_back::{INSTANCE_REST, give_back, try_later};
 use super::plan::{ExecutionRef, TurnCommit, plan};
 use super::turn_log::StartedBy;
 use crate::engine::{BlockCause, Engine, Kept};
 use crate::observability::code_spans;
 use crate::options::OnDivergence;
+
+/// How long a turn waits that could not ask the store, before its claim is given back.
+const PAUSE_FOR_STORE: Duration = Duration::from_secs(1);
 
 /// Where a turn started from.
 pub(super) enum Source {
@@ -33,6 +38,14 @@ pub(super) enum Source {
 }
 
 impl Source {
+    pub(super) fn of(start: &TurnStart) -> Self {
+        match start {
+            TurnStart::Kept { bytes, .. } => Self::Memory { bytes: *bytes },
+            TurnStart::Recorded { history, .. } => Self::Record(Arc::clone(history)),
+            TurnStart::New { .. } => Self::Beginning,
+        }
+    }
+
     /// The loaded history, if there is one.
     fn recorded(&self) -> &[Event] {
         match self {
@@ -67,20 +80,20 @@ impl AskedEnd {
 }
 
 /// What is known about a turn before its code runs.
-pub(super) struct TurnRun {
+pub(super) struct TurnOrigin {
     pub(super) of: ExecutionRef,
     /// Set if the execution begins with this turn.
     pub(super) began: Option<StartedBy>,
     pub(super) source: Source,
     /// Answers to starts that came too late.
-    pub(super) refusals: Vec<WorkItem>,
+    pub(super) late_start_answers: Vec<WorkItem>,
 }
 
 /// A turn whose code is here and fits, as far as is known before it runs.
 pub(super) struct ReadyTurn<'a> {
     pub(super) claim: ClaimInHand<'a>,
-    pub(super) run: TurnRun,
-    pub(super) begin: TurnStart,
+    pub(super) origin: TurnOrigin,
+    pub(super) start: TurnStart,
     pub(super) messages: Vec<WorkItem>,
 }
 
@@ -91,55 +104,55 @@ pub(super) fn run<'a>(
 ) -> impl Future<Output = ()> + Send + 'a {
     let ReadyTurn {
         claim,
-        run,
-        begin,
+        origin,
+        start,
         messages,
     } = ready;
-    let cancel = AskedEnd::of(run.source.recorded(), &messages);
+    let cancel = AskedEnd::of(origin.source.recorded(), &messages);
     let span = code_spans::turn(
-        &run.of.instance,
-        run.of.execution_id,
-        &run.of.name,
+        &origin.of.instance,
+        origin.of.execution_id,
+        &origin.of.name,
         claim.attempt,
     );
     async move {
-        match drive(engine, claim.lease.token(), begin, messages)
+        match drive(engine, claim.lease.token(), start, messages)
             .instrument(span)
             .await
         {
-            Ok(driven) => match decide(engine, &claim, &driven) {
-                Decision::Commit => {
-                    commit_and_follow_up(engine, claim, run, driven, cancel).await;
+            Ok(driven) => match after_run(engine, &claim, &driven) {
+                AfterRun::Commit => {
+                    commit_and_follow_up(engine, claim, origin, driven, cancel).await;
                 }
-                Decision::Block(cause, report) => {
-                    Box::pin(cannot_run(engine, claim, run, (cause, report), cancel)).await;
+                AfterRun::Block(cause, report) => {
+                    Box::pin(cannot_run(engine, claim, origin, (cause, report), cancel)).await;
                 }
-                Decision::RunAgain(panic) => {
-                    Box::pin(try_after_panic(engine, claim, &run.of, &panic)).await;
+                AfterRun::RunAgain(panic) => {
+                    Box::pin(try_after_panic(engine, claim, &origin.of, &panic)).await;
                 }
             },
             Err(not_driven) => {
-                Box::pin(settle_undriven(engine, claim, run, not_driven, cancel)).await;
+                Box::pin(after_no_run(engine, claim, origin, not_driven, cancel)).await;
             }
         }
     }
 }
 
 /// A turn that did not run to its end.
-async fn settle_undriven(
+async fn after_no_run(
     engine: &Engine,
     claim: ClaimInHand<'_>,
-    run: TurnRun,
+    origin: TurnOrigin,
     why: NotDriven,
     cancel: Option<Box<AskedEnd>>,
 ) {
     match why {
         NotDriven::Diverged(divergence, messages) => {
-            diverged(engine, claim, run, (divergence, messages), cancel).await;
+            diverged(engine, claim, origin, (divergence, messages), cancel).await;
         }
         NotDriven::TooLong => {
             let limit = engine.options.turn_duration_max;
-            tracing::warn!(target: "duroxide::runtime", instance_id = %run.of.instance, "the turn waited {limit:?} for work that runs in place or for the store; it is dropped and counted");
+            tracing::warn!(target: "duroxide::runtime", instance_id = %origin.of.instance, "the turn waited {limit:?} for work that runs in place or for the store; it is dropped and counted");
             try_later(engine, claim, INSTANCE_REST).await;
         }
         NotDriven::Store(error) if error.is_lease_lost() => {
@@ -156,18 +169,18 @@ async fn settle_undriven(
 /// The pause is made under the lease: a store that cannot rest an instance would only delay its claimed messages, and
 /// later ones would overtake them.
 async fn wait_for_store(engine: &Engine, claim: ClaimInHand<'_>) {
-    tokio::time::sleep(INSTANCE_REST).await;
+    tokio::time::sleep(PAUSE_FOR_STORE).await;
     give_back(engine, claim.lease, None).await;
 }
 
 /// What becomes of a turn that ran.
-enum Decision {
+enum AfterRun {
     Commit,
     Block(BlockCause, String),
     RunAgain(ErrorDetails),
 }
 
-fn decide(engine: &Engine, claim: &ClaimInHand<'_>, driven: &Driven) -> Decision {
+fn after_run(engine: &Engine, claim: &ClaimInHand<'_>, driven: &Driven) -> AfterRun {
     let options = &engine.options;
     match &driven.turn.outcome {
         Outcome::Failed { details }
@@ -181,14 +194,14 @@ fn decide(engine: &Engine, claim: &ClaimInHand<'_>, driven: &Driven) -> Decision
                 Some(FailedBy::NotDurable) => BlockCause::ThisCode,
                 _ => BlockCause::MayPass,
             };
-            Decision::Block(cause, details.display_message())
+            AfterRun::Block(cause, details.display_message())
         }
         Outcome::Failed { details }
             if is_panic(details) && claim.attempt <= options.orchestration_panic_retries =>
         {
-            Decision::RunAgain(details.clone())
+            AfterRun::RunAgain(details.clone())
         }
-        _ => Decision::Commit,
+        _ => AfterRun::Commit,
     }
 }
 
@@ -196,7 +209,7 @@ fn decide(engine: &Engine, claim: &ClaimInHand<'_>, driven: &Driven) -> Decision
 fn commit_and_follow_up<'a>(
     engine: &'a Engine,
     claim: ClaimInHand<'a>,
-    run: TurnRun,
+    origin: TurnOrigin,
     driven: Driven,
     cancel: Option<Box<AskedEnd>>,
 ) -> impl Future<Output = ()> + Send + 'a {
@@ -205,26 +218,28 @@ fn commit_and_follow_up<'a>(
         mut turn,
         to_send,
     } = driven;
-    let decided = Decided::take(&mut turn);
-    let bytes = run.source.bytes() + turn.events.iter().map(Event::payload_bytes).sum::<usize>();
-    let mut planned = plan(&run.of, *turn);
+    let summary = TurnSummary::take(&mut turn);
+    let bytes = origin.source.bytes() + turn.events.iter().map(Event::payload_bytes).sum::<usize>();
+    let mut planned = plan(&origin.of, *turn);
     let writes = &mut planned.writes;
-    writes.to_orchestrators.extend(run.refusals.clone());
+    writes
+        .to_orchestrators
+        .extend(origin.late_start_answers.clone());
     writes.to_orchestrators.extend(to_send);
     if let (false, Some(incarnation)) = (writes.to_workers.is_empty(), claim.incarnation) {
         engine.names.remember(
             incarnation,
-            run.of.execution_id,
-            &run.of.name,
+            origin.of.execution_id,
+            &origin.of.name,
             execution.version(),
         );
     }
-    let after = AfterCommit::begin(engine, &claim, &run.of, &execution, writes, decided);
+    let after = AfterCommit::begin(engine, &claim, &origin.of, &execution, writes, summary);
     async move {
-        match commit(engine, run.of.whose(), claim.lease, planned).await {
+        match commit(engine, origin.of.whose(), claim.lease, planned).await {
             Committed::Yes => {
                 let waits = after.waits();
-                after.committed(engine, &run.of, run.began);
+                after.committed(engine, &origin.of, origin.began);
                 if let (true, Some(incarnation)) = (waits, claim.incarnation) {
                     claim.memory.keep(Kept {
                         execution,
@@ -243,9 +258,9 @@ fn commit_and_follow_up<'a>(
                     lease,
                     commit,
                 } = *refusal;
-                let refused = Refused::of(run, cancel, &commit);
+                let refused = Refused::of(origin, cancel, &commit);
                 let claim = ClaimInHand { lease, ..claim };
-                Box::pin(refused.settle(engine, claim, &error)).await;
+                Box::pin(refused.run_again_or_block(engine, claim, &error)).await;
             }
         }
     }
@@ -255,34 +270,39 @@ fn commit_and_follow_up<'a>(
 struct Refused {
     of: ExecutionRef,
     source: Source,
-    refusals: Vec<WorkItem>,
+    late_start_answers: Vec<WorkItem>,
     /// The start of the execution with the messages that it carries, if it begins with this turn.
     begun: Vec<Event>,
     cancel: Option<Box<AskedEnd>>,
 }
 
 impl Refused {
-    fn of(run: TurnRun, cancel: Option<Box<AskedEnd>>, commit: &TurnCommit) -> Self {
+    fn of(origin: TurnOrigin, cancel: Option<Box<AskedEnd>>, commit: &TurnCommit) -> Self {
         Self {
-            begun: match (run.began, commit.writes.history.first()) {
+            begun: match (origin.began, commit.writes.history.first()) {
                 (Some(_), Some(start)) => forced::beginning_with(start),
                 _ => Vec::new(),
             },
-            of: run.of,
-            source: run.source,
-            refusals: run.refusals,
+            of: origin.of,
+            source: origin.source,
+            late_start_answers: origin.late_start_answers,
             cancel,
         }
     }
 
     /// A turn that went on from memory runs again from the record. One that came from the record waits for an operator:
     /// what a store says about the engine is not the outcome of the author's program.
-    async fn settle(self, engine: &Engine, claim: ClaimInHand<'_>, error: &ProviderError) {
+    async fn run_again_or_block(
+        self,
+        engine: &Engine,
+        claim: ClaimInHand<'_>,
+        error: &ProviderError,
+    ) {
         let of = self.of;
         tracing::error!(target: "duroxide::runtime", instance_id = %of.instance, %error, "the store refuses the turn");
         let is_from_memory = matches!(self.source, Source::Memory { .. });
         if Defect::LateAnswerReplacesNewer.is_on() && is_from_memory {
-            return defective_failure(engine, claim, of, self.refusals, error).await;
+            return defective_failure(engine, claim, of, self.late_start_answers, error).await;
         }
         match (self.source, self.cancel) {
             (Source::Memory { .. }, _) => {
@@ -292,7 +312,7 @@ impl Refused {
                 let point = FailurePoint {
                     beginning: self.begun,
                     arrived: asked.messages,
-                    refusals: self.refusals,
+                    late_start_answers: self.late_start_answers,
                     ..FailurePoint::after(of, source.recorded().to_vec())
                 };
                 forced::end_at(engine, claim, point, &asked.request.into_end()).await;
@@ -310,7 +330,7 @@ async fn defective_failure(
     engine: &Engine,
     claim: ClaimInHand<'_>,
     of: ExecutionRef,
-    refusals: Vec<WorkItem>,
+    late_start_answers: Vec<WorkItem>,
     error: &ProviderError,
 ) {
     let recorded = engine
@@ -320,7 +340,7 @@ async fn defective_failure(
         return give_back(engine, claim.lease, None).await;
     };
     let point = FailurePoint {
-        refusals,
+        late_start_answers,
         ..FailurePoint::after(of, base)
     };
     let details = ErrorDetails::Infrastructure {
@@ -334,19 +354,19 @@ async fn defective_failure(
 async fn diverged(
     engine: &Engine,
     claim: ClaimInHand<'_>,
-    run: TurnRun,
+    origin: TurnOrigin,
     (divergence, arrived): (Divergence, Vec<WorkItem>),
     cancel: Option<Box<AskedEnd>>,
 ) {
     if engine.options.on_divergence == OnDivergence::Block {
         let why = (BlockCause::MayPass, divergence.to_string());
-        cannot_run(engine, claim, run, why, cancel).await;
+        cannot_run(engine, claim, origin, why, cancel).await;
         return;
     }
     let point = FailurePoint {
         arrived,
-        refusals: run.refusals,
-        ..FailurePoint::after(run.of, run.source.recorded().to_vec())
+        late_start_answers: origin.late_start_answers,
+        ..FailurePoint::after(origin.of, origin.source.recorded().to_vec())
     };
     let how = ForcedEnd::Fail(divergence.to_details());
     forced::end_at(engine, claim, point, &how).await;
@@ -357,16 +377,16 @@ async fn diverged(
 async fn cannot_run(
     engine: &Engine,
     claim: ClaimInHand<'_>,
-    run: TurnRun,
+    origin: TurnOrigin,
     (cause, report): (BlockCause, String),
     cancel: Option<Box<AskedEnd>>,
 ) {
-    match (cancel, run.source) {
+    match (cancel, origin.source) {
         (Some(asked), Source::Record(history)) => {
             let point = FailurePoint {
                 arrived: asked.messages,
-                refusals: run.refusals,
-                ..FailurePoint::after(run.of, history.to_vec())
+                late_start_answers: origin.late_start_answers,
+                ..FailurePoint::after(origin.of, history.to_vec())
             };
             forced::end_at(engine, claim, point, &asked.request.into_end()).await;
         }
@@ -376,7 +396,7 @@ async fn cannot_run(
         }
         _ => {
             let report = format!("its code does not fit its history: {report}");
-            block(engine, claim.lease, &run.of, cause, report).await;
+            block(engine, claim.lease, &origin.of, cause, report).await;
         }
     }
 }

@@ -78,7 +78,7 @@ pub(super) struct Batch {
     /// What the execution is fed.
     pub(super) messages: Vec<WorkItem>,
     /// Starts that came too late, as answers to the parents that asked for a child.
-    pub(super) refusals: Vec<WorkItem>,
+    pub(super) late_start_answers: Vec<WorkItem>,
 }
 
 impl Batch {
@@ -153,7 +153,8 @@ impl Batch {
                 if Defect::CollisionUnanswered.is_on() {
                     return;
                 }
-                self.refusals.push(refusal(&instance, history_end, asking));
+                self.late_start_answers
+                    .push(late_start_answer(&instance, history_end, asking));
             }
             _ => tracing::warn!(
                 target: "duroxide::runtime",
@@ -225,7 +226,7 @@ fn is_same_parent(recorded: Option<&ParentLink>, asking: &ParentLink) -> bool {
     })
 }
 
-fn refusal(instance: &str, history_end: HistoryEnd, asking: ParentLink) -> WorkItem {
+fn late_start_answer(instance: &str, history_end: HistoryEnd, asking: ParentLink) -> WorkItem {
     let terminal = if history_end == HistoryEnd::Ended {
         " and is terminal"
     } else {

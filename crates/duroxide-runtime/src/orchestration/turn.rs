@@ -1,5 +1,6 @@
-//! What becomes of a claimed turn: run its code, end it without code, or give it back. In: a claim. Out: a [`Next`],
-//! which `run.rs` carries out, or `settled.rs` where no code runs. Never polls the author's code.
+//! What becomes of a claimed turn: run its code, end it without code, or give it back. In: a claim. Out: a [`Next`]:
+//! `run.rs` runs the code; where no code runs, `nothing_to_run`, `poison`, `rewind` or `without_code` end the claim, or
+//! it is given back. Never polls the author's code.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,16 +14,17 @@ use futures_util::future::Either;
 use semver::Version;
 use tokio::time::Instant;
 
-use super::claim_in_hand::{ClaimInHand, INSTANCE_REST};
-use super::commit::{give_back, try_later};
+use super::claim_in_hand::ClaimInHand;
 use super::drive::TurnStart;
 use super::forced::CancelRequest;
 use super::from_parent;
+use super::give_back::{INSTANCE_REST, give_back, try_later};
 use super::leased_turn::{LeasedTurn, TURN};
+use super::nothing_to_run;
 use super::plan::ExecutionRef;
 use super::poison::PoisonClaim;
 use super::rewind::{self, Asked};
-use super::run::{self, ReadyTurn, Source, TurnRun};
+use super::run::{self, ReadyTurn, Source, TurnOrigin};
 use super::sort::{Batch, Beginning, HistoryEnd};
 use super::spans;
 use super::turn_log::StartedBy;
@@ -164,7 +166,7 @@ impl<'a> Next<'a> {
         kept: Option<Kept>,
     ) -> Self {
         if item.history_error.is_some() {
-            return Self::settle(claim.undecodable(engine, item));
+            return Self::settle(nothing_to_run::undecodable(engine, claim, item));
         }
         match history {
             TurnHistory::Unchanged(position) => match kept {
@@ -207,22 +209,27 @@ impl<'a> ClaimInHand<'a> {
     fn go_on(self, mut item: OrchestrationItem, kept: Kept) -> Next<'a> {
         let parent = kept.execution.parent().cloned();
         let batch = Batch::sort(&mut item, HistoryEnd::Running, parent.as_ref());
-        let run = TurnRun {
-            of: ExecutionRef {
-                instance: item.instance,
-                execution_id: kept.execution.execution_id(),
-                name: kept.execution.name().to_owned(),
-                parent,
-                incarnation: self.incarnation,
-            },
+        let of = ExecutionRef {
+            instance: item.instance,
+            execution_id: kept.execution.execution_id(),
+            name: kept.execution.name().to_owned(),
+            parent,
+            incarnation: self.incarnation,
+        };
+        let start = TurnStart::Kept {
+            execution: kept.execution,
+            bytes: kept.bytes,
+        };
+        let origin = TurnOrigin {
+            of,
             began: None,
-            source: Source::Memory { bytes: kept.bytes },
-            refusals: batch.refusals,
+            source: Source::of(&start),
+            late_start_answers: batch.late_start_answers,
         };
         Next::Run(ReadyTurn {
             claim: self,
-            run,
-            begin: TurnStart::Kept(kept.execution),
+            origin,
+            start,
             messages: batch.messages,
         })
     }
@@ -239,9 +246,11 @@ impl<'a> ClaimInHand<'a> {
                 let mut batch = Batch::sort(&mut item, history_end, parent.as_ref());
                 if matches!(asked, Asked::Refused) {
                     let again = rewind::repeated_end(&item.history, parent.as_ref());
-                    batch.refusals.extend(again);
+                    batch.late_start_answers.extend(again);
                 }
-                Next::settle(self.acknowledge(engine, item, batch, "ended"))
+                Next::settle(nothing_to_run::acknowledge(
+                    engine, self, item, batch, "ended",
+                ))
             }
             HistoryEnd::Running => self.replay(engine, item, parent),
             HistoryEnd::Unborn | HistoryEnd::BetweenExecutions => {
@@ -253,10 +262,16 @@ impl<'a> ClaimInHand<'a> {
                 is_unknown |= Defect::MessagesLostBetweenExecutions.is_on();
                 match batch.beginning.take() {
                     Some(beginning) => self.begin(engine, item, batch, beginning),
-                    None if is_unknown => {
-                        Next::settle(self.acknowledge(engine, item, batch, "unknown_instance"))
+                    None if is_unknown => Next::settle(nothing_to_run::acknowledge(
+                        engine,
+                        self,
+                        item,
+                        batch,
+                        "unknown_instance",
+                    )),
+                    None => {
+                        Next::settle(nothing_to_run::await_successor(engine, self, item.instance))
                     }
-                    None => Next::settle(self.await_successor(engine, item.instance)),
                 }
             }
         }
@@ -281,17 +296,12 @@ impl<'a> ClaimInHand<'a> {
             // The version policy changed since the look above; the next claim sees it.
             return Next::settle(give_back(engine, self.lease, None));
         };
-        let run = TurnRun {
-            of: ExecutionRef {
-                instance: item.instance.clone(),
-                execution_id: beginning.execution_id,
-                name: beginning.name.clone(),
-                parent: beginning.parent.clone(),
-                incarnation: self.incarnation,
-            },
-            began: Some(StartedBy::of(beginning.continues)),
-            source: Source::Beginning,
-            refusals: batch.refusals,
+        let of = ExecutionRef {
+            instance: item.instance.clone(),
+            execution_id: beginning.execution_id,
+            name: beginning.name.clone(),
+            parent: beginning.parent.clone(),
+            incarnation: self.incarnation,
         };
         let start = ExecutionStart {
             instance: item.instance,
@@ -310,11 +320,17 @@ impl<'a> ClaimInHand<'a> {
         if Defect::MessagesLostBetweenExecutions.is_on() && beginning.continues {
             messages.clear();
         }
-        let begin = TurnStart::New { start, handler, kv };
+        let start = TurnStart::New { start, handler, kv };
+        let origin = TurnOrigin {
+            of,
+            began: Some(StartedBy::of(beginning.continues)),
+            source: Source::of(&start),
+            late_start_answers: batch.late_start_answers,
+        };
         Next::Run(ReadyTurn {
             claim: self,
-            run,
-            begin,
+            origin,
+            start,
             messages,
         })
     }
@@ -337,11 +353,15 @@ impl<'a> ClaimInHand<'a> {
                 .blocked
                 .by_this_code(&item.instance, self.incarnation, item.execution_id)
         {
-            return Next::settle(self.still_blocked(engine, item, report));
+            return Next::settle(nothing_to_run::still_blocked(engine, self, item, report));
         }
         let batch = Batch::sort(&mut item, HistoryEnd::Running, parent.as_ref());
-        let history: Arc<[Event]> = Arc::from(item.history);
-        let run = TurnRun {
+        let start = TurnStart::Recorded {
+            history: Arc::from(item.history),
+            handler,
+            kv: item.kv_snapshot,
+        };
+        let origin = TurnOrigin {
             of: ExecutionRef {
                 instance: item.instance,
                 execution_id: item.execution_id,
@@ -350,18 +370,13 @@ impl<'a> ClaimInHand<'a> {
                 incarnation: self.incarnation,
             },
             began: None,
-            source: Source::Record(Arc::clone(&history)),
-            refusals: batch.refusals,
-        };
-        let begin = TurnStart::Recorded {
-            history,
-            handler,
-            kv: item.kv_snapshot,
+            source: Source::of(&start),
+            late_start_answers: batch.late_start_answers,
         };
         Next::Run(ReadyTurn {
             claim: self,
-            run,
-            begin,
+            origin,
+            start,
             messages: batch.messages,
         })
     }

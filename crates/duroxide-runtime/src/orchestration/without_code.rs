@@ -8,8 +8,8 @@ use duroxide_core::provider::OrchestrationItem;
 use duroxide_core::{Event, WorkItem};
 
 use super::claim_in_hand::ClaimInHand;
-use super::commit::{give_back, try_later};
 use super::forced::{self, CancelRequest};
+use super::give_back::{give_back, try_later};
 use super::sort::HistoryEnd;
 use crate::engine::Engine;
 use crate::options::OnUnregistered;

@@ -218,7 +218,7 @@ impl Runtime {
             tasks,
             keepers,
             leases,
-            settled: CancellationToken::new(),
+            leases_over: CancellationToken::new(),
             running: Arc::new(RunningActivities::default()),
             names: HandlerNames::new(),
             blocked: BlockedInstances::default(),
@@ -250,29 +250,29 @@ impl Runtime {
         engine.keepers.close();
         let ShutdownTimes { grace, aborting } = ShutdownTimes::within(timeout_ms);
         let until = Instant::now() + grace + aborting;
-        if !engine.waits(engine.tasks.wait(), grace).await && !grace.is_zero() {
+        if !engine.ends_within(engine.tasks.wait(), grace).await && !grace.is_zero() {
             tracing::warn!(target: "duroxide::runtime", "work still running after {grace:?} is aborted and will run again");
         }
         engine.abort.cancel();
         // Half of what is left for work to end, half for its leases to be given back.
         let half = until.saturating_duration_since(Instant::now()) / 2;
-        if !engine.waits(engine.tasks.wait(), half).await {
+        if !engine.ends_within(engine.tasks.wait(), half).await {
             let stuck = engine.executor.stuck();
             tracing::error!(
                 target: "duroxide::runtime",
                 "the runtime shuts down though code of it does not return: {}", stuck.join(", ")
             );
         }
-        engine.settled.cancel();
+        engine.leases_over.cancel();
         let left = || until.saturating_duration_since(Instant::now());
-        engine.waits(engine.keepers.wait(), left()).await;
+        engine.ends_within(engine.keepers.wait(), left()).await;
         // This runs destructors of authors, which may block.
         let sticky = Arc::clone(&engine.sticky);
         engine.executor.run_aside(move || sticky.clear());
         if let Some(spans) = engine.spans.clone() {
             engine.executor.run_aside(move || spans.flush());
         }
-        engine.waits(engine.tasks.wait(), left()).await;
+        engine.ends_within(engine.tasks.wait(), left()).await;
     }
 
     /// What runs under an instance id, by its current execution; `None` if it is unknown or the store cannot tell.
@@ -376,7 +376,7 @@ fn announce(engine: &Engine) {
 }
 
 fn spawn_dispatchers(engine: &Arc<Engine>, returns: Returns) {
-    let (store, last) = (engine.store_of_keepers(), engine.settled.clone());
+    let (store, last) = (engine.store_of_keepers(), engine.leases_over.clone());
     engine.spawn_keeper(returns.give_back(store, last));
     let leases = Arc::clone(&engine.leases);
     let mut kept_until = engine.abort.clone();

@@ -105,7 +105,7 @@ async fn pass(
             executions = total.executions, events = total.events, "retention deleted what its policy says"
         );
     }
-    // What cannot be given back now lapses.
+    // What cannot be given back now runs out.
     let _ = admin.hold_duty(DUTY, holder, Duration::ZERO).await;
     ended.map(|()| true)
 }

@@ -8,8 +8,8 @@ use duroxide_core::clock::Clock;
 use duroxide_core::provider::OutcomeStatus;
 use duroxide_core::{AwaitedEnd, Undelivered};
 
-use crate::client::Client;
 use crate::engine::Engine;
+use crate::undelivered::undelivered;
 
 /// Shortest and longest pause between two looks.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -38,16 +38,13 @@ pub(super) async fn look(engine: &Engine, input: &str) -> Look {
             OutcomeStatus::Completed { output } => AwaitedEnd::Completed(output),
             OutcomeStatus::Failed { details } => AwaitedEnd::Failed(details),
         },
-        Ok(None) => {
-            let client = Client::new(std::sync::Arc::clone(&engine.store));
-            match client.undelivered(&instance).await {
-                Ok(Some(Undelivered::NotFound { .. })) => AwaitedEnd::NotFound,
-                // It began and ended since the first look: the next one finds how.
-                Ok(Some(_)) => return Look::Later(SHORTEST),
-                // A start is queued; or the store is away.
-                Ok(None) | Err(_) => return later,
-            }
-        }
+        Ok(None) => match undelivered(engine.store.as_ref(), &instance).await {
+            Ok(Some(Undelivered::NotFound { .. })) => AwaitedEnd::NotFound,
+            // It began and ended since the first look: the next one finds how.
+            Ok(Some(_)) => return Look::Later(SHORTEST),
+            // A start is queued; or the store is away.
+            Ok(None) | Err(_) => return later,
+        },
         Err(_) => return later,
     };
     match serde_json::to_string(&end) {

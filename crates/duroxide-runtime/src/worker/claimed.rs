@@ -9,7 +9,7 @@ use duroxide_core::clock::Clock;
 use duroxide_core::provider::{ClaimedWork, Incarnation, ScheduledActivityIdentifier};
 
 use crate::engine::{ActivityClaim, Engine, Registered};
-use crate::leases::{Held, Leased, Terms};
+use crate::leases::{Attempt, Held, Leased, Terms};
 use crate::options::renewal_interval;
 
 /// A claimed item of the worker queue whose lease is kept from now on.
@@ -74,7 +74,7 @@ impl ClaimedActivity {
 
     /// Gives it back untried.
     pub(super) async fn give_back(self, engine: &Engine, delay: Option<Duration>) {
-        give_back(engine, self.lease, delay, true).await;
+        give_back(engine, self.lease, delay, Attempt::Uncounted).await;
     }
 }
 
@@ -83,8 +83,9 @@ pub(super) async fn give_back(
     engine: &Engine,
     lease: Held,
     delay: Option<Duration>,
-    uncounted: bool,
+    attempt: Attempt,
 ) {
+    let uncounted = attempt == Attempt::Uncounted;
     let given_back = engine
         .store
         .abandon_work_item(lease.token(), delay, uncounted)

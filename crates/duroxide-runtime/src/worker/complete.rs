@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::claimed::give_back;
 use crate::engine::{BlockCause, Engine};
 use crate::executor::Task;
-use crate::leases::Held;
+use crate::leases::{Attempt, Held};
 use crate::observability::{ActivityEnd, FinishedSpan};
 
 /// First pause between two tries of one acknowledgement; each pause is twice the one before.
@@ -117,7 +117,7 @@ impl Completion {
 
     async fn defective_give_up(self: Box<Self>, engine: &Engine) -> Tried {
         engine.metrics.take_back_activity(&self.end);
-        give_back(engine, self.lease, None, false).await;
+        give_back(engine, self.lease, None, Attempt::Counted).await;
         Tried::Over
     }
 

@@ -9,8 +9,8 @@ use duroxide_core::provider::{ClaimedWork, ProviderError, TagFilter, WorkClaim};
 use tokio::sync::Notify;
 
 use super::claimed::ClaimedActivity;
-use super::sessions::{Admission, Place, Sessions};
-use super::{cancellation, execute, keep_sessions};
+use super::sessions::{Admission, Place, Sessions, keep_sessions};
+use super::{cancellation, execute};
 use crate::engine::{Claiming, Engine, Slot, Slots, until_stopped};
 use crate::executor::{Task, TaskKind};
 

@@ -24,6 +24,7 @@ use super::wrong_kind;
 use crate::activity::{ActivityContext, ActivityHandler, ActivityIdentity};
 use crate::client::Client;
 use crate::engine::{Engine, Registered};
+use crate::leases::Attempt;
 use crate::observability::code_spans;
 use crate::options::OnUnregistered;
 use crate::panics::panic_message;
@@ -121,7 +122,7 @@ impl ActivityParts {
         let ctx = self.context(engine, slot, notice.clone()).await;
         if self.lease.is_overdue() {
             // The answer to its claim came late, or it waited for long: another worker may run it already.
-            Box::pin(self.lease.ask(engine.store.as_ref())).await;
+            Box::pin(self.lease.renew_now(engine.store.as_ref())).await;
         }
         let mut is_lost = cancelled.is_cancelled();
         is_lost &= !Defect::LostLeaseBegins.is_on();
@@ -337,7 +338,9 @@ impl ActivityParts {
     /// later.
     async fn look_for_end(self: Box<Self>, engine: &Arc<Engine>) {
         let item = match awaiting::look(engine, self.own_input()).await {
-            Look::Later(pause) => return give_back(engine, self.lease, Some(pause), true).await,
+            Look::Later(pause) => {
+                return give_back(engine, self.lease, Some(pause), Attempt::Uncounted).await;
+            }
             Look::Ended(text) => self.completed(text),
             Look::Malformed(why) => self.failed(ErrorDetails::activity_failed(why)),
         };
@@ -356,7 +359,7 @@ impl ActivityParts {
             engine.metrics.record_activity_config_error(&self.name);
         }
         let delay = engine.options.unregistered_backoff.delay(self.attempt);
-        give_back(engine, self.lease, Some(delay), true).await;
+        give_back(engine, self.lease, Some(delay), Attempt::Uncounted).await;
     }
 
     async fn not_registered(self: Box<Self>, engine: &Engine) {
@@ -369,7 +372,7 @@ impl ActivityParts {
             delay.as_secs_f64()
         );
         engine.metrics.record_activity_config_error(&self.name);
-        give_back(engine, self.lease, Some(delay), false).await;
+        give_back(engine, self.lease, Some(delay), Attempt::Counted).await;
     }
 
     async fn poison(self: Box<Self>, engine: &Arc<Engine>) {

@@ -19,5 +19,4 @@ mod syscalls;
 mod wrong_kind;
 
 pub(crate) use dispatcher::{can_work, dispatch};
-use sessions::keep_sessions;
 pub(crate) use syscalls::with_built_ins;

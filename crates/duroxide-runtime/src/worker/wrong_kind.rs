@@ -7,7 +7,7 @@ use duroxide_core::WorkItem;
 
 use super::claimed::give_back;
 use crate::engine::Engine;
-use crate::leases::Held;
+use crate::leases::{Attempt, Held};
 
 /// How long an item that could not be dead-lettered stays unclaimed.
 const UNMOVED_ITEM_PAUSE: Duration = Duration::from_secs(1);
@@ -27,7 +27,7 @@ pub(super) async fn dead_letter(engine: &Engine, lease: Held, item: &WorkItem) {
         Ok(false) => remove(engine, lease.token(), item).await,
         Err(error) => {
             tracing::warn!(target: "duroxide::runtime::worker", %kind, %error, "dead-lettering an item that is not an activity failed, it will come back");
-            give_back(engine, lease, Some(UNMOVED_ITEM_PAUSE), false).await;
+            give_back(engine, lease, Some(UNMOVED_ITEM_PAUSE), Attempt::Counted).await;
             return;
         }
     }

@@ -1,4 +1,5 @@
-//! What was cancelled: an activity does not begin after that, a child hears of it.
+//! What was cancelled: an activity does not begin after that, a child hears of it. In: the histories at the end. Out:
+//! violations.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use super::Scene;
 use crate::sim::EPOCH_MS;
 
 /// How long a node may take to hear that a lease is gone.
-const NEWS_MS: u64 = 3_000;
+const NOTICE_MS: u64 = 3_000;
 /// A turn that was claimed before the request, or whose code returned as soon as it heard of it, is committed within
 /// this time of quiet.
 const TURN_MS: u64 = 30_000;
@@ -29,7 +30,7 @@ pub(super) fn check(scene: &Scene, instances: &BTreeMap<String, Histories>) {
                         EventKind::SubOrchestrationScheduled { instance, .. },
                     ) => {
                         let child = build_child_instance_id(id, instance);
-                        // A child that was to have the id of its parent is nobody.
+                        // A child that asked for the id of its parent was refused: there is nothing to check.
                         if let Some(histories) = instances.get(&child)
                             && child != *id
                         {
@@ -53,7 +54,7 @@ fn activity(scene: &Scene, id: &str, cancel: &Event) {
         let is_it = run.instance == id
             && run.execution == cancel.execution_id
             && Some(run.activity) == cancel.source_event_id;
-        let is_late = run.began_ms > cancelled_ms + NEWS_MS;
+        let is_late = run.began_ms > cancelled_ms + NOTICE_MS;
         if is_it
             && is_late
             && !scene

@@ -10,7 +10,7 @@ use duroxide_core::provider::rules::Refusal;
 use tokio::sync::oneshot;
 
 use crate::error::{Result, SqliteError};
-use crate::ops::claim_attempt::ClaimAttempt;
+use crate::ops::claim_try::ClaimTry;
 use crate::requests::{
     Answer, CallerState, ClaimQueue, ClaimState, Job, LeaseView, catch_panic, verdict,
 };
@@ -49,7 +49,7 @@ struct Claim<F, T: Send + 'static> {
     work: F,
     undo: Undo<T>,
     /// The last try.
-    tried: Option<Result<ClaimAttempt<T>>>,
+    tried: Option<Result<ClaimTry<T>>>,
     deadline: Deadline,
     reply: oneshot::Sender<Result<ClaimReply<T>>>,
     writer: Arc<dyn GiveBack>,
@@ -64,7 +64,7 @@ pub(crate) fn claim<F, T, U>(
     undo: U,
 ) -> (Box<dyn Job>, oneshot::Receiver<Result<ClaimReply<T>>>)
 where
-    F: FnMut(&mut WriterTx<'_>) -> Result<ClaimAttempt<T>> + Send + 'static,
+    F: FnMut(&mut WriterTx<'_>) -> Result<ClaimTry<T>> + Send + 'static,
     T: Send + 'static,
     U: Fn(&mut WriterTx<'_>, &T) -> Result<()> + Send + Sync + 'static,
 {
@@ -83,13 +83,13 @@ where
 
 impl<F, T> Job for Claim<F, T>
 where
-    F: FnMut(&mut WriterTx<'_>) -> Result<ClaimAttempt<T>> + Send,
+    F: FnMut(&mut WriterTx<'_>) -> Result<ClaimTry<T>> + Send,
     T: Send + 'static,
 {
     fn run(&mut self, tx: &mut WriterTx<'_>) -> Result<()> {
         // A lease for a caller that is gone would keep other callers from the work.
         if self.reply.is_closed() {
-            self.tried = Some(Ok(ClaimAttempt::nothing()));
+            self.tried = Some(Ok(ClaimTry::nothing()));
             return Ok(());
         }
         let tried = catch_panic(|| (self.work)(tx));
@@ -261,9 +261,9 @@ mod tests {
         let given_back = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&given_back);
         let work = |_: &mut WriterTx<'_>| {
-            Ok(ClaimAttempt {
+            Ok(ClaimTry {
                 found: vec!["lost", "held"],
-                ..ClaimAttempt::nothing()
+                ..ClaimTry::nothing()
             })
         };
         let undo = move |_: &mut WriterTx<'_>, found: &&'static str| {

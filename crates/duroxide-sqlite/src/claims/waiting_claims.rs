@@ -196,7 +196,7 @@ mod tests {
     use super::*;
     use crate::claims::claim::{Deadline, GiveBack, claim};
     use crate::error::Result;
-    use crate::ops::claim_attempt::ClaimAttempt;
+    use crate::ops::claim_try::ClaimTry;
     use crate::writer_tx::WriterTx;
 
     const RECHECK: Duration = Duration::from_secs(5);
@@ -210,7 +210,7 @@ mod tests {
 
     /// A claim that finds nothing, and the caller's end of it.
     fn fruitless(queue: ClaimQueue, deadline: &Deadline) -> (Box<dyn Job>, impl Sized + use<>) {
-        let work = |_: &mut WriterTx<'_>| Ok(ClaimAttempt::nothing());
+        let work = |_: &mut WriterTx<'_>| Ok(ClaimTry::nothing());
         let undo = |_: &mut WriterTx<'_>, (): &()| -> Result<()> { Ok(()) };
         claim(queue, deadline.clone(), Arc::new(Nothing), work, undo)
     }

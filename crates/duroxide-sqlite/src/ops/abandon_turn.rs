@@ -46,7 +46,7 @@ pub(crate) fn run(
     };
     orchestrator_queue::release_claimed(tx, instance, token, bounds, visible_at, ignore_attempt)?;
     tx.effects.turn_claimable_at(visible_at.unwrap_or(now));
-    if orchestrator_queue::settle_head(tx, instance)? {
+    if orchestrator_queue::choose_head(tx, instance)? {
         tx.effects.turn_claimable_at(now);
     }
     Ok(())

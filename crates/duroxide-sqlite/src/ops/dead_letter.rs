@@ -1,4 +1,5 @@
-//! Dead-letters claimed messages, under the lease they were claimed with.
+//! Dead-letters claimed messages, under the lease they were claimed with. In: the token of the lease, and positions or
+//! rows with the reason. Out: dead letters, and answers to what waits for a message that does not decode.
 
 use duroxide_core::WorkItem;
 use duroxide_core::provider::rules::{self, Refusal, UnreadableMessage};
@@ -40,7 +41,7 @@ pub(crate) fn by_position(
         })?;
         move_message(tx, instance, *id, reason, Some((*id, token)))?;
     }
-    orchestrator_queue::settle_head(tx, instance)?;
+    orchestrator_queue::choose_head(tx, instance)?;
     Ok(())
 }
 
@@ -65,7 +66,7 @@ pub(crate) fn undecodable(tx: &mut Tx<'_>, token: &str, broken: &[(i64, String)]
     if held_queue_messages::of(tx, instance)? == Some(Hold::Draining) {
         orchestrator_queue::release_queue_messages(tx, instance)?;
     }
-    let is_claimable = orchestrator_queue::settle_head(tx, instance)?;
+    let is_claimable = orchestrator_queue::choose_head(tx, instance)?;
     if orchestrator_queue::claimed_ids(tx, instance, token, bounds)?.is_empty() {
         instance_locks::release(tx, instance, token)?;
         if is_claimable {

@@ -12,7 +12,7 @@ use duroxide_core::provider::{
 use crate::codec;
 use crate::damage::DamagedRows;
 use crate::error::{Result, SqliteError};
-use crate::ops::claim_attempt::ClaimAttempt;
+use crate::ops::claim_try::ClaimTry;
 use crate::ops::steps::STEP_ROWS;
 use crate::ops::{delete, free_expired, note_damage};
 use crate::tables::worker_queue::{Bound, Columns, Free, Next};
@@ -104,7 +104,7 @@ impl RawWork {
 }
 
 /// Claims as many activities as the caller wants and there are.
-pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<RawWork>> {
+pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimTry<RawWork>> {
     closing::check(tx)?;
     note_damage::run(tx)?;
     let more_expire = free_expired::run(tx)?;
@@ -149,7 +149,7 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
             .chain(sessions_free_at)
             .min();
     }
-    Ok(ClaimAttempt {
+    Ok(ClaimTry {
         // Behind those that were held back, deleted or freed there may be others.
         leaves_more: held_back || more_expire || found.len() >= ask.max,
         hand_out: HandOut::AfterCommit,

@@ -1,10 +1,10 @@
-//! One operation, one transaction, one file. In: decoded arguments. Out: rows. Knows no thread: the trait impls and
-//! `fetch.rs` send each operation to one.
+//! One transaction per operation, one file per subject. `claim_try`, `closed` and `steps` are what operations share.
+//! In: decoded arguments. Out: rows. Knows no thread: the trait impls and `fetch.rs` send each operation to one.
 
 pub(crate) mod abandon_turn;
 pub(crate) mod abandon_work;
 pub(crate) mod ack_work;
-pub(crate) mod claim_attempt;
+pub(crate) mod claim_try;
 pub(crate) mod closed;
 pub(crate) mod commit_turn;
 pub(crate) mod dead_letter;

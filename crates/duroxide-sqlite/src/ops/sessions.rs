@@ -1,4 +1,4 @@
-//! Leases of sessions: extend the active ones, sweep the lapsed ones.
+//! Leases of sessions: extend the active ones, sweep those that have run out.
 
 use std::time::Duration;
 

@@ -81,5 +81,5 @@ pub(crate) fn settle(
             dead_letters::push(tx, &letter)?;
         }
     }
-    orchestrator_queue::settle_head(tx, instance)
+    orchestrator_queue::choose_head(tx, instance)
 }

@@ -14,7 +14,7 @@ pub(crate) fn grant(tx: &Tx<'_>, session: &str, worker: &str, until: i64) -> Res
     Ok(())
 }
 
-/// Something happened in the session; a lapsed lease is not revived.
+/// Something happened in the session; a lease that has run out is not revived.
 pub(crate) fn touch(tx: &Tx<'_>, session: &str) -> Result<()> {
     tx.execute(
         "UPDATE sessions SET last_activity_at = ?2 WHERE session_id = ?1 AND locked_until > ?2",
@@ -31,7 +31,7 @@ pub(crate) fn renew(tx: &Tx<'_>, worker: &str, until: i64, active_since: i64) ->
     )
 }
 
-/// Deletes lapsed sessions that no queued activity names; returns how many.
+/// Deletes sessions whose lease has run out and that no queued activity names; returns how many.
 pub(crate) fn delete_orphaned(tx: &Tx<'_>) -> Result<usize> {
     tx.execute(
         "DELETE FROM sessions WHERE locked_until < ?1

@@ -76,7 +76,7 @@ pub(super) async fn commit<S: EventStore>(store: &S, batch: Batch) -> Result<Vec
     open_or_closed(store, store.commit(batch.guarded_by(is(None))).await).await
 }
 
-/// Gives a lease back, unless the store is closed: then it lapses by itself, and what was claimed stays as a reader
+/// Gives a lease back, unless the store is closed: then it runs out by itself, and what was claimed stays as a reader
 /// sees it.
 pub(super) async fn release<S: EventStore>(
     store: &S,

@@ -212,7 +212,7 @@ pub(super) async fn hold_back_work<S: EventStore>(
                 let _ = closing::release(store, &one.token, After::Now, true).await;
             }
             Err(error) => {
-                tracing::warn!(target: "duroxide::providers::store", %error, "an activity of a paused instance could not be given back; its lease lapses");
+                tracing::warn!(target: "duroxide::providers::store", %error, "an activity of a paused instance could not be given back; its lease runs out");
             }
         }
     }

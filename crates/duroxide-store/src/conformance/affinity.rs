@@ -66,7 +66,8 @@ async fn renew(desk: &Desk, owners: &[&str], idle_ms: u64) -> u64 {
     .await
 }
 
-/// Claiming, renewing and completing a message keep its key active; lapsed and idle keys are not renewed.
+/// Claiming, renewing and completing a message keep its key active; keys whose lease has run out and idle keys are not
+/// renewed.
 pub async fn only_active_keys_are_renewed(harness: &impl Harness) {
     let desk = Desk::new(harness, SINGLES);
     put_bound(&desk, "k", "1").await;
@@ -86,7 +87,11 @@ pub async fn only_active_keys_are_renewed(harness: &impl Harness) {
     desk.complete(&one.token).await.expect("complete");
     assert_eq!(renew(&desk, &["anna"], 1_000).await, 1);
     pass_ms(harness, KEY_MS).await;
-    assert_eq!(renew(&desk, &["anna"], 2 * KEY_MS).await, 0, "lapsed");
+    assert_eq!(
+        renew(&desk, &["anna"], 2 * KEY_MS).await,
+        0,
+        "it has run out"
+    );
 }
 
 /// A key is needed while it is held or a message carries it, leased or not.

@@ -158,7 +158,7 @@ pub async fn a_guard_sees_the_leads_of_a_group(harness: &impl Harness) {
     assert!(!has_lead().await, "it is gone");
 }
 
-/// A holder whose lease lapsed cannot write, although no other holder took it over.
+/// A holder whose lease has run out cannot write, although no other holder took it over.
 pub async fn a_lost_lease_stores_nothing(harness: &impl Harness) {
     let desk = Desk::new(harness, Queue::grouped("other"));
     desk.store.put("s", "old", vec![1]).await.expect("put");

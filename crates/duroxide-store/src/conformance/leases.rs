@@ -44,7 +44,7 @@ pub async fn a_lapsed_lease_can_only_be_released(harness: &impl Harness) {
     desk.complete(&third.token).await.expect("complete");
 }
 
-/// A short renewal shortens, a lapsed lease stays lapsed.
+/// A short renewal shortens, one that has run out stays so.
 pub async fn renewal_counts_from_now_and_never_revives(harness: &impl Harness) {
     let desk = Desk::new(harness, GROUPS);
     desk.put("a", "1").await;
@@ -152,6 +152,6 @@ pub async fn leases_of_a_group_are_told_while_they_are_valid(harness: &impl Harn
         );
         assert_eq!(told("b").await, []);
         pass_ms(harness, LEASE_MS).await;
-        assert_eq!(told("a").await, [], "it has lapsed");
+        assert_eq!(told("a").await, [], "it has run out");
     }
 }

@@ -21,7 +21,11 @@ pub async fn single_messages_come_in_order_one_lease_each(harness: &impl Harness
     desk.complete(&tokens[1]).await.expect("complete");
     assert!(is_lost(&desk.complete(&tokens[1]).await), "only once");
     pass_ms(harness, LEASE_MS).await;
-    assert_eq!(texts(&desk.take().await), ["1"], "order survives a lapse");
+    assert_eq!(
+        texts(&desk.take().await),
+        ["1"],
+        "order survives a lease that runs out"
+    );
     assert_eq!(texts(&desk.take().await), ["3"]);
 }
 
@@ -126,7 +130,7 @@ pub async fn a_single_lease_lapses_is_renewed_and_released(harness: &impl Harnes
         .store
         .release(&claimed.token, After::DelayMs(3_000), true)
         .await;
-    released.expect("a lapsed lease that was not taken over can be released");
+    released.expect("a lease that has run out and was not taken over can be released");
     assert!(desk.claim().await.is_none());
     pass_ms(harness, 3_000).await;
     let again = desk.take().await;

@@ -1,7 +1,7 @@
 //! A queue that delivers single messages.
 //!
 //! Every message stands in one of two places: in the ready bucket of its label, kind and affinity, ordered by number,
-//! or in the waiting line, ordered by the time at which it becomes visible or its lease lapses.
+//! or in the waiting line, ordered by the time at which it becomes visible or its lease runs out.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};

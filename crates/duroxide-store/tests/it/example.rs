@@ -29,7 +29,7 @@ to anna: 100 came in (attempt 1)
 to anna: 30 went out (attempt 1)
 to anna: 1 came in (attempt 1)
 to anna: 2 came in (attempt 1)
-... the lost courier's lease lapses
+... the lost courier's lease runs out
 to anna: welcome (attempt 2)
 5 events, balance 73
 ";

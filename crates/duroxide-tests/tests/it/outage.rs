@@ -134,7 +134,7 @@ async fn a_lease_shorter_than_a_second_is_kept_for_as_long_as_the_work_takes() {
     assert_eq!(output(&world.run("i", "works", "").await), "done");
     assert_eq!(notes.all(), ["runs"]);
     let counted = world.stopped().await;
-    assert_eq!(counted.provider_errors, 0, "no lease lapsed");
+    assert_eq!(counted.provider_errors, 0, "no lease ran out");
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
-//! A commit is all or nothing, and only the holder of the lease has one.
+//! A commit is all or nothing, and only the holder of the lease has one. In: a factory of stores. Out: a panic where a
+//! store does otherwise.
 
 use std::sync::Arc;
 

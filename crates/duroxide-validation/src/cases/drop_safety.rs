@@ -1,4 +1,4 @@
-//! Any call may be dropped at any await: leases lapse by themselves, commits are whole or absent.
+//! Any call may be dropped at any await: leases run out by themselves, commits are whole or absent.
 //!
 //! Dropping a call ends the wait for its answer, not always the work: a store with a thread or a server of its own may
 //! still do it. So no case looks before the dropped call has come to its end, however slow the machine is.

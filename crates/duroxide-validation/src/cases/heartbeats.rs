@@ -90,12 +90,12 @@ pub async fn a_heartbeat_extends_the_lease<F: ProviderFactory + ?Sized>(factory:
     bench.finish(&work).await;
 }
 
-/// Under a lease that lapsed, was taken over or is done, nothing is kept.
+/// Under a lease that ran out, was taken over or is done, nothing is kept.
 pub async fn a_lost_lease_says_nothing<F: ProviderFactory + ?Sized>(factory: &F) {
     let (bench, old) = working(factory).await;
     bench.outlive(bench.lock).await;
     let lapsed = say(&bench, &old, 2, "too late").await;
-    assert!(!lapsed.expect_err("the lease lapsed").is_retryable());
+    assert!(!lapsed.expect_err("the lease ran out").is_retryable());
     assert_eq!(last(&bench, 2).await, None);
     let new = bench.work().await;
     say(&bench, &new, 2, "new").await.expect("held");

@@ -3,6 +3,23 @@
 //! Issued by the code, opened by its recorded schedule event, answered by its completion, taken by the code. It can be
 //! dropped at any point before it is taken; a dropped call still waits for its schedule event, and then swallows its
 //! answer.
+//!
+//! ```text
+//!              recorded                  answered                   take
+//!  Issued ────────────────► Open ───────────────────────► Answered ─────────► Taken
+//!     │ dropped               │ dropped                       │ dropped
+//!     ▼                       ▼                               ▼
+//!  DroppedIssued ─────────► Dropped, not answered ────────► Dropped, answered
+//!              recorded                         answered
+//! ```
+//!
+//! - The code of the author, as its future is polled (`take`) or dropped (`dropped`): a call is issued in `Cell::call`,
+//!   taken in `Operations::poll`, dropped in `Operations::drop_future`.
+//! - Replay, as it applies events in `journal.rs`: a decision moves the call with `recorded`, and an arrival with
+//!   `answered` (signals too, in `Operations::signal`).
+//! - A read of a queue goes from Open to Taken without an answer: its mailbox has the message.
+//! - A watch for a request to cancel has no schedule event. It begins in Open, and `Operations::request_cancellation`
+//!   answers it.
 
 use crate::event::ErrorDetails;
 

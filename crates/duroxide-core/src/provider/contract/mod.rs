@@ -25,7 +25,7 @@ use crate::event::Event;
 /// - The store never makes up execution or event ids, and rejects an event with id 0 for good.
 /// - `Ok(Some(_))` of a fetch means the caller holds a lease, `Err(_)` that it holds none.
 /// - Every write of a lease holder checks the lease inside the same transaction.
-/// - Any call may be dropped at any await; a lease taken just before lapses by itself.
+/// - Any call may be dropped at any await; a lease taken just before runs out by itself.
 /// - Events come back exactly as they were given, `duroxide_version` included.
 #[async_trait]
 pub trait Provider: Any + Send + Sync {
@@ -395,9 +395,9 @@ pub trait Provider: Any + Send + Sync {
     /// finding them may take several claims, each of them short.
     ///
     /// The next plain commit of the instance ends that: the queue messages come again, in the order in which they were
-    /// sent, within the bounds of a claim. An abandoned or lapsed claim changes nothing. Nothing of it outlives the
-    /// instance: an instance that has ended gets its queue messages as always, and a later life of the id holds none
-    /// back.
+    /// sent, within the bounds of a claim. A claim that was abandoned or ran out changes nothing. Nothing of it
+    /// outlives the instance: an instance that has ended gets its queue messages as always, and a later life of the id
+    /// holds none back.
     ///
     /// The engine asks for it when the code has queue messages that it did not read and waits for none: it would record
     /// further ones and carry them on. `true`: they are held back.

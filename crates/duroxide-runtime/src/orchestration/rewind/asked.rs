@@ -1,5 +1,5 @@
-//! Whether a failed instance is rewound. In: a claim of an instance that has ended. Out: the plan, or a refusal for
-//! the caller who waits for the instance.
+//! Whether a failed instance is rewound. In: a claim of an instance that has ended. Out: the plan; or why there is
+//! none, in the log, and an answer for the parent that waits.
 
 use duroxide_core::provider::{OrchestrationItem, OutcomeStatus};
 use duroxide_core::replay::ParentLink;
@@ -38,7 +38,7 @@ pub(in crate::orchestration) fn asked(engine: &Engine, item: &OrchestrationItem)
         }
         let point = from_event_id.map_or(RewindPoint::Failure, RewindPoint::Event);
         let planned = plan(&item.history, point).map_err(|error| error.to_string());
-        let checked = planned.and_then(|rewind| match refusal(engine, item) {
+        let checked = planned.and_then(|rewind| match why_no_rewind(engine, item) {
             None => Ok(rewind),
             Some(why) => Err(why),
         });
@@ -92,7 +92,7 @@ pub(in crate::orchestration) fn answers_without_rewind(
     asked.then(|| repeated_end(&item.history, parent)).flatten()
 }
 
-fn refusal(engine: &Engine, item: &OrchestrationItem) -> Option<String> {
+fn why_no_rewind(engine: &Engine, item: &OrchestrationItem) -> Option<String> {
     let admin = engine.store.as_management_capability();
     if !admin.is_some_and(|admin| admin.can_rewind()) {
         return Some("this store cannot rewind an execution".to_owned());

@@ -19,8 +19,9 @@ use duroxide_core::{BUILD_VERSION, Event};
 use semver::Version;
 
 use super::blocked::block;
-use super::claim_in_hand::{ClaimInHand, INSTANCE_REST};
-use super::commit::{Committed, commit, give_back};
+use super::claim_in_hand::ClaimInHand;
+use super::commit::{Committed, commit};
+use super::give_back::{INSTANCE_REST, give_back};
 use super::plan::{ExecutionRef, TurnCommit};
 use crate::engine::{BlockCause, Engine};
 

@@ -57,7 +57,7 @@ pub(crate) fn run(tx: &mut WriterTx<'_>, commit: &Commit) -> Result<()> {
     }
     send(tx, instance, commit, parents)?;
     hold_queue_messages(tx, instance, commit)?;
-    if queue == QueueAfter::MayHaveMore && orchestrator_queue::settle_head(tx, instance)? {
+    if queue == QueueAfter::MayHaveMore && orchestrator_queue::choose_head(tx, instance)? {
         let now = tx.now;
         tx.effects.turn_claimable_at(now);
     }

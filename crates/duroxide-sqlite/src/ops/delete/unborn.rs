@@ -24,7 +24,7 @@ pub(super) fn delete(
         }
         orchestrator_queue::delete(tx, &[start.id])?;
         // It may have stood for its instance: one that ran before under this id, or one that others sent messages to.
-        if orchestrator_queue::settle_head(tx, child)? {
+        if orchestrator_queue::choose_head(tx, child)? {
             let now = tx.now;
             tx.effects.turn_claimable_at(now);
         }

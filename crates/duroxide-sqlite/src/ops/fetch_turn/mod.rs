@@ -26,7 +26,7 @@ use self::choose::{Candidate, Chosen, Outlook};
 use crate::damage::Damage;
 use crate::early::EarlyLease;
 use crate::error::{Result, SqliteError};
-use crate::ops::claim_attempt::ClaimAttempt;
+use crate::ops::claim_try::ClaimTry;
 use crate::ops::steps::STEP_ROWS;
 use crate::ops::{delete, note_damage, unknown_instances};
 use crate::tables::instances::Handler;
@@ -116,9 +116,9 @@ pub(crate) fn tokens(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<Vec<String>> {
 }
 
 /// Claims as many turns as the caller wants and there are.
-pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<RawTurn>> {
+pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimTry<RawTurn>> {
     if ask.abilities.are_none() {
-        return Ok(ClaimAttempt::nothing());
+        return Ok(ClaimTry::nothing());
     }
     closing::check(tx)?;
     note_damage::run(tx)?;
@@ -171,7 +171,7 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
             tx.writer().in_flight.hand_out(&turn.instance, lease);
         }
     }
-    Ok(ClaimAttempt {
+    Ok(ClaimTry {
         leaves_more: leaves_some || found.len() >= ask.max,
         hand_out,
         found,

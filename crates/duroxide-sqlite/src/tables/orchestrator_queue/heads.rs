@@ -238,7 +238,7 @@ pub(crate) fn move_to(tx: &Tx<'_>, id: i64, lane: &str) -> Result<()> {
 
 /// Messages of the instance went or moved: the earliest one that is left stands for it, in the lane of the instance.
 /// Returns whether it can be claimed now.
-pub(crate) fn settle_head(tx: &Tx<'_>, instance: &str) -> Result<bool> {
+pub(crate) fn choose_head(tx: &Tx<'_>, instance: &str) -> Result<bool> {
     let first = tx.first(
         "SELECT q.id, q.visible_at, COALESCE(NULLIF(i.lane, 'between'), q.lane, i.lane, ''),
              q.lane IS COALESCE(NULLIF(i.lane, 'between'), q.lane, i.lane, '')

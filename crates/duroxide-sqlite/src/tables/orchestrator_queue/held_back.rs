@@ -7,7 +7,7 @@
 
 use duroxide_core::provider::CLAIM_QUEUE_MESSAGES_MAX;
 
-use super::settle_head;
+use super::choose_head;
 use crate::error::Result;
 use crate::tables::held_queue_messages::{self, Hold};
 use crate::tx::Tx;
@@ -65,10 +65,10 @@ pub(crate) fn hide_queue_messages(tx: &Tx<'_>, instance: &str, messages: &[i64])
             (id, HELD_BACK),
         )?;
     }
-    settle_head(tx, instance)
+    choose_head(tx, instance)
 }
 
-/// A commit wants queue messages: the next ones come back, as many as a claim takes. The caller settles the head.
+/// A commit wants queue messages: the next ones come back, as many as a claim takes. The caller chooses the head.
 pub(crate) fn release_queue_messages(tx: &Tx<'_>, instance: &str) -> Result<()> {
     let Some(hold) = held_queue_messages::of(tx, instance)? else {
         return Ok(());

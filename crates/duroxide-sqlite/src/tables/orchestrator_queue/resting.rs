@@ -1,7 +1,7 @@
 //! Messages of instances that rest. In: a claim that is given back for a while. Out: whether it may rest, and its
 //! messages when a rest ends.
 
-use super::{Bounds, settle_head};
+use super::{Bounds, choose_head};
 use crate::error::Result;
 use crate::tables::rests::{self, Ended};
 use crate::tx::Tx;
@@ -74,7 +74,7 @@ pub(crate) fn end_rest(tx: &Tx<'_>, instance: &str) -> Result<bool> {
                 "UPDATE orchestrator_queue SET visible_at = ?3 WHERE instance_id = ?1 AND visible_at = ?2",
                 (instance, until, tx.now),
             )?;
-            settle_head(tx, instance)?;
+            choose_head(tx, instance)?;
         }
     }
     Ok(true)

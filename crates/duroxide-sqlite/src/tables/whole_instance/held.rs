@@ -1,5 +1,6 @@
-//! Which ids the tables hold anything of: instances in the order of their creation, then ids that only lie in queues,
-//! then those of which only executions are there. All pages together walk each index once, however many there are.
+//! Which ids the tables hold anything of. In: where the page before ended. Out: a page of ids: instances in the order
+//! of their creation, then ids that only lie in queues, then those of which only executions are there. All pages
+//! together walk each index once, however many there are.
 
 use duroxide_core::provider::HeldIds;
 

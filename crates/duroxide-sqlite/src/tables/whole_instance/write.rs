@@ -278,7 +278,7 @@ fn write_messages(tx: &mut Tx<'_>, snapshot: &InstanceSnapshot) -> Result<()> {
         )?;
     }
     if !snapshot.messages.is_empty() {
-        orchestrator_queue::settle_head(tx, instance)?;
+        orchestrator_queue::choose_head(tx, instance)?;
         tx.effects.turn_claimable_at(first);
     }
     Ok(())

@@ -36,7 +36,7 @@ pub(in crate::adapter) async fn run<S: EventStore>(
             Ok(turns) if turns.is_empty() => {}
             Ok(turns) => return Ok(turns),
             Err(error) => {
-                // An error means that no lease is held. What cannot be given back now lapses by itself.
+                // An error means that no lease is held. What cannot be given back now runs out by itself.
                 unclaimable::give_back(&*provider.store, leases).await;
                 return Err(error);
             }

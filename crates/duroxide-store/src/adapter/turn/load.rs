@@ -1,6 +1,6 @@
 //! Loading claimed turns: history and key-values, read from one state in which no other node has taken the lease over.
 //! Until then no other node writes to the instance, so lease, messages and rows belong together, even if the lease
-//! lapsed meanwhile; the commit will find that out.
+//! run out meanwhile; the commit will find that out.
 
 use std::collections::HashMap;
 

@@ -200,7 +200,7 @@ type Broken<'m> = (&'m Message, String, Option<Operation>);
 /// Keeps the broken messages as dead letters, fails what waits for them, and gives the instance back.
 ///
 /// The release is the fence of the batch: it fails once another holder has taken the lease over, but not because the
-/// lease has lapsed. A caller that asks for very short leases could otherwise claim the same messages for ever.
+/// lease has run out. A caller that asks for very short leases could otherwise claim the same messages for ever.
 fn dead_letter(claimed: &Claimed, broken: Vec<Broken<'_>>) -> Result<Unclaimable> {
     let mut operations = vec![Operation::Release {
         lease: claimed.token.clone(),

@@ -67,7 +67,7 @@ pub(super) async fn put<S: EventStore>(store: &S, unclaimable: Vec<Unclaimable>)
     Ok(())
 }
 
-/// Gives leases back, uncounted; what cannot be given back lapses by itself.
+/// Gives leases back, uncounted; what cannot be given back runs out by itself.
 pub(super) async fn give_back<S: EventStore>(store: &S, leases: Vec<LeaseToken>) {
     let release = |lease: LeaseToken| Operation::Release {
         lease,

@@ -18,8 +18,8 @@ macro_rules! flaws {
 }
 
 flaws! {
-    LeaseIsNoLease: "a lease lapses at once";
-    LeaseIsEndless: "a lease never lapses";
+    LeaseIsNoLease: "a lease runs out at once";
+    LeaseIsEndless: "a lease never runs out";
     LabelsIgnored: "a claim takes what has another label";
     KindsIgnored: "a claim takes what is of another kind";
     AlarmOpensNothing: "an old alarm does not open its group";
@@ -91,7 +91,7 @@ flaws! {
     PagesFromTheStart: "every page is the first";
     EntriesReversed: "entries are read in another order than that of their keys";
     AnswersApart: "queries asked together are answered one by one";
-    LapsedLeasesTold: "a lease is told after it has lapsed";
+    LapsedLeasesTold: "a lease is told after it has run out";
     LeasesUntold: "leases of a group are not told";
     LeaseUnknown: "a lease cannot be looked up";
     BacklogNewestFirst: "a backlog is told newest first";

@@ -298,7 +298,7 @@ fn finish(execution: &mut Execution, history: &[Event]) -> Turn {
             Progress::NeedsHost(calls) => calls,
         };
         for call in calls {
-            execution.settle_host(&call, recorded_answer(&call, history));
+            execution.record_host_answer(&call, recorded_answer(&call, history));
         }
     }
 }

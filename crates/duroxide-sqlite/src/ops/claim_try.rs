@@ -4,7 +4,7 @@ use duroxide_core::provider::HandOut;
 
 /// What one try to claim something brought.
 #[derive(Debug)]
-pub(crate) struct ClaimAttempt<T> {
+pub(crate) struct ClaimTry<T> {
     pub(crate) found: Vec<T>,
     /// Whether the claim took all it asked for, so that there may be more.
     pub(crate) leaves_more: bool,
@@ -14,7 +14,7 @@ pub(crate) struct ClaimAttempt<T> {
     pub(crate) due: Option<i64>,
 }
 
-impl<T> ClaimAttempt<T> {
+impl<T> ClaimTry<T> {
     pub(crate) fn nothing() -> Self {
         Self {
             found: Vec::new(),
