@@ -15,7 +15,7 @@ pub(super) struct State {
     pub(super) attempts: u32,
     /// Single delivery: 0 if ready, else until when it waits. Grouped delivery: the time in `by_group`.
     pub(super) place: Option<u64>,
-    /// Single delivery: its lease, lapsed or not.
+    /// Single delivery: its lease, run out or not.
     pub(super) lease: Option<String>,
 }
 

@@ -444,7 +444,7 @@ impl Writer {
                 }
                 Ok((Done::Counts(receipt.counts), !batch.operations.is_empty()))
             }
-            // The caller has gone; a lease would only stand in the way until it lapses.
+            // The caller has gone; a lease would only stand in the way until it runs out.
             Job::Claim(_, reply) if reply.is_closed() => {
                 let nothing = Attempt::Nothing { due_ms: None };
                 Ok((Done::Claimed(nothing), false))
