@@ -8,6 +8,7 @@ use duroxide_core::provider::{
 use crate::error::{AtOperation as _, SqliteError};
 use crate::handle::SqliteProvider;
 use crate::ops::closed::while_open;
+use crate::ops::delete::Still;
 use crate::ops::{delete, delete_family, prune, steps};
 use crate::requests::LeaseView;
 use crate::store::ReadView;
@@ -19,6 +20,8 @@ type Answer<T> = Result<T, ProviderError>;
 
 /// How many instances one transaction of a bulk operation takes, so that turns are not held up behind it.
 const BULK_STEP: usize = 32;
+/// How often a sweep that failed is tried again: each try may spoil the transaction of others.
+const SWEEP_TRIES: u32 = 3;
 
 impl SqliteProvider {
     /// Deletes finished instances that a filter admits, with their trees, some in each transaction.
@@ -204,6 +207,7 @@ impl SqliteProvider {
     ) -> DeleteInstanceResult {
         let mut gone = DeleteInstanceResult::default();
         let mut after: Option<String> = None;
+        let mut tries_left = SWEEP_TRIES;
         loop {
             let from = after.clone();
             // Asked of a reader first: there is rarely anything.
@@ -221,10 +225,19 @@ impl SqliteProvider {
             // Swept in a closed store too: no read shows these rows.
             let swept = self.writing_always(operation, LeaseView::Needed, step);
             match swept.await {
-                Ok(swept) => delete::add(&mut gone, &swept.counts),
+                Ok(swept) => {
+                    delete::add(&mut gone, &swept.counts);
+                    if swept.still == Still::Unreadable {
+                        after = Some(next);
+                    }
+                    tries_left = SWEEP_TRIES;
+                }
+                // What cannot be read was remembered, and the next try passes over it.
+                Err(error) if error.is_retryable() && tries_left > 0 => tries_left -= 1,
                 Err(error) => {
                     tracing::warn!(target: "duroxide::providers::sqlite", instance_id = %next, %error, "what is left of a deleted instance stays for now");
                     after = Some(next);
+                    tries_left = SWEEP_TRIES;
                 }
             }
         }

@@ -7,12 +7,14 @@
 //! (`sweep.rs`), a bounded number of rows at a time, so that turns are not held up behind it; if the process dies
 //! meanwhile, the next one that opens the store goes on with it, and so does a claim that meets a new instance of the
 //! id, an activity that is left, or a child that is not to begin (`unborn.rs`). None of what is left is shown or handed
-//! out. Messages that came after the deletion are for the new instance and stay.
+//! out. Messages that came after the deletion are for the new instance and stay. A message or an activity that cannot be
+//! read stays too, and is left of the instance for good (`going.rs`).
 
+mod going;
 mod sweep;
 mod unborn;
 
-pub(crate) use sweep::{sweep, sweep_activities, sweep_left};
+pub(crate) use sweep::{Still, sweep, sweep_activities};
 
 use std::collections::HashSet;
 
@@ -172,7 +174,7 @@ fn remove(tx: &mut WriterTx<'_>, ids: &[String], left: &mut usize) -> Result<Del
             life: instances::incarnation(tx, id)?,
         };
         let mut gone = sweep::some(tx, id, all, left)?;
-        if *left == 0 {
+        if *left == 0 || gone.still != Left::default() {
             if let Some(life) = gone.still.life {
                 unborn::revoke_leases(tx, life)?;
             }

@@ -183,12 +183,12 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
 /// instances, goes on with deletions, moves messages into the lane where they belong. Returns whether it leaves
 /// something to the next claim.
 fn put_right(tx: &mut WriterTx<'_>, ask: &Ask, chosen: &Chosen) -> Result<bool> {
-    let mut leaves_some = !chosen.being_deleted.is_empty() || !chosen.held_back.is_empty();
+    let mut leaves_some = !chosen.held_back.is_empty();
     let mut left = AWAITING_START_MAX;
     for unknown in &chosen.unknown_instances {
         leaves_some |= left == 0 || unknown_instances::settle(tx, unknown, ask.grace, &mut left)?;
     }
-    finish_deletions(tx, &chosen.being_deleted)?;
+    leaves_some |= finish_deletions(tx, &chosen.being_deleted)?;
     for (id, lane) in &chosen.misplaced {
         orchestrator_queue::move_to(tx, *id, lane)?;
     }
@@ -203,17 +203,20 @@ fn put_right(tx: &mut WriterTx<'_>, ask: &Ask, chosen: &Chosen) -> Result<bool> 
 }
 
 /// Goes on with deletions that stand in the way of new instances, or whose children are not to begin: the process that
-/// began them may have died.
-fn finish_deletions(tx: &mut WriterTx<'_>, instances: &[String]) -> Result<()> {
+/// began them may have died. Returns whether the next claim meets less of them: what cannot be read cannot be deleted,
+/// and keeps only those that wait for it.
+fn finish_deletions(tx: &mut WriterTx<'_>, instances: &[String]) -> Result<bool> {
     let mut left = STEP_ROWS;
+    let mut comes_further = false;
     for instance in instances {
         if left == 0 {
-            break;
+            return Ok(true);
         }
-        let swept = delete::sweep(tx, instance, left);
-        left -= noting_damage(tx, instance, Damage::Messages, swept)?.rows;
+        let swept = delete::sweep(tx, instance, left)?;
+        left -= swept.rows;
+        comes_further |= swept.comes_further();
     }
-    Ok(())
+    Ok(comes_further)
 }
 
 /// When something becomes claimable for this caller without another write.
@@ -286,7 +289,8 @@ fn take(
     };
     if hand_out == HandOut::AfterCommit {
         instance_locks::grant(tx, &candidate.instance, &token, lease.until)?;
-        orchestrator_queue::tag(tx, &lease.messages, &token)?;
+        let tagged = orchestrator_queue::tag(tx, &lease.messages, &token);
+        noting_damage(tx, &candidate.instance, Damage::Messages, tagged)?;
     }
     let incarnation = match &candidate.handler {
         Some(handler) => handler.incarnation,
