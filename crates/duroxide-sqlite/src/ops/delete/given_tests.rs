@@ -14,7 +14,7 @@ use crate::ops::{
     commit_turn, dead_letter, fetch_turn, fetch_work, pending, renew_turn, store_lease,
 };
 use crate::tables::deletions::RestoreToken;
-use crate::tables::whole_instance;
+use crate::tables::{whole_instance, worker_queue};
 use crate::token;
 use crate::writer_tx::testing::Writer;
 

@@ -79,6 +79,52 @@ pub(super) fn activities(
     })
 }
 
+/// Up to which number activities of an instance are to go.
+pub(super) fn last_activity(tx: &WriterTx<'_>, instance: &str) -> Result<Option<i64>> {
+    if !worker_queue::any_of(tx, instance)? {
+        return Ok(None);
+    }
+    let damaged = tx.writer().damaged;
+    if damaged.has_last_row() {
+        // All of them, then: no new life of the id begins before the deletion is through.
+        return Ok(Some(i64::MAX));
+    }
+    let last = worker_queue::last_id(tx);
+    if let Err(SqliteError::Damaged { .. }) = &last {
+        damaged.add_last_row();
+    }
+    last
+}
+
+/// Deletes the activities of an instance that workers hold, who find out with the next renewal; returns how many. They
+/// are found among all that are held: those are few, whatever waits for this instance. One of any instance that cannot
+/// be read is remembered, and passed over by the next transaction.
+pub(super) fn held_activities(tx: &WriterTx<'_>, instance: &str) -> Result<usize> {
+    if !worker_queue::any_of(tx, instance)? {
+        return Ok(0);
+    }
+    let damaged = tx.writer().damaged;
+    let mut met = Ok(());
+    let mut held = Vec::new();
+    for id in worker_queue::ids_of_held(tx, |id| damaged.contains_work(id))? {
+        match worker_queue::instance_of(tx, id) {
+            Ok(whose) if whose.as_deref() == Some(instance) => held.push(id),
+            Ok(_) => {}
+            Err(SqliteError::Damaged { detail }) => {
+                damaged.add_work(id, &detail);
+                met = Err(SqliteError::Damaged { detail });
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    met?;
+    for id in &held {
+        let deleted = worker_queue::delete(tx, *id);
+        noting(deleted, &[*id], |ids, why| damaged.leave_work(ids, why))?;
+    }
+    Ok(held.len())
+}
+
 /// Reads rows with the lengths of their payloads, in the order of their pages, until nothing is left to the
 /// transaction. Goes on behind one that cannot be read, to find the others too, and fails then.
 pub(super) fn readable<T>(

@@ -27,7 +27,6 @@ use crate::ops::steps::{INSTANCE_ROWS, STEP_INSTANCES, STEP_ROWS};
 use crate::tables::deletions::{self, Left};
 use crate::tables::{
     executions, heartbeats, instance_locks, instances, orchestrator_queue, pauses, readable, rests,
-    worker_queue,
 };
 use crate::tx::{InstanceChange, Tx, stored_ms};
 use crate::writer_tx::WriterTx;
@@ -170,7 +169,7 @@ fn remove(tx: &mut WriterTx<'_>, ids: &[String], left: &mut usize) -> Result<Del
         };
         let all = Left {
             queued_to: orchestrator_queue::last_id(tx, id)?,
-            work_to: worker_queue::last_id(tx)?,
+            work_to: going::last_activity(tx, id)?,
             life: instances::incarnation(tx, id)?,
         };
         let mut gone = sweep::some(tx, id, all, left)?;
@@ -178,7 +177,7 @@ fn remove(tx: &mut WriterTx<'_>, ids: &[String], left: &mut usize) -> Result<Del
             if let Some(life) = gone.still.life {
                 unborn::revoke_leases(tx, life)?;
             }
-            let held = worker_queue::delete_held_of(tx, id)?;
+            let held = going::held_activities(tx, id)?;
             gone.counts.queue_messages_deleted += as_u64(held);
             deletions::add(tx, id, gone.still)?;
         }

@@ -7,7 +7,7 @@ use duroxide_core::provider::Incarnation;
 
 use super::going::{Gone, beside, noting, readable};
 use crate::damage::Damage;
-use crate::error::Result;
+use crate::error::{Result, SqliteError};
 use crate::tables::budget::cost;
 use crate::tables::orchestrator_queue::SentStart;
 use crate::tables::{instance_locks, instances, orchestrator_queue, rests};
@@ -84,11 +84,30 @@ fn leave(tx: &WriterTx<'_>, starts: &[SentStart], why: &str) {
     }
 }
 
-/// Ends the leases of children that were claimed for their first turn, and whose starts are still to go.
-pub(super) fn revoke_leases(tx: &Tx<'_>, parent: Incarnation) -> Result<()> {
-    for child in orchestrator_queue::leased_children(tx, parent)? {
-        if instances::incarnation(tx, &child)?.is_none() {
-            instance_locks::revoke(tx, &child)?;
+/// Ends the leases of children that were claimed for their first turn, and whose starts are still to go. A start of
+/// anybody that cannot be read is remembered, and passed over by the next transaction.
+pub(super) fn revoke_leases(tx: &WriterTx<'_>, parent: Incarnation) -> Result<()> {
+    let damaged = tx.writer().damaged;
+    let mut met = Ok(());
+    let mut revoked = Vec::new();
+    for child in orchestrator_queue::leased_with_start(tx)? {
+        if damaged.has_unreadable_messages(&child) {
+            continue;
+        }
+        match orchestrator_queue::has_sent_start(tx, parent, &child) {
+            Ok(true) => revoked.push(child),
+            Ok(false) => {}
+            Err(SqliteError::Damaged { detail }) => {
+                damaged.add(&child, Damage::Messages(detail.clone()));
+                met = Err(SqliteError::Damaged { detail });
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    met?;
+    for child in &revoked {
+        if instances::incarnation(tx, child)?.is_none() {
+            instance_locks::revoke(tx, child)?;
         }
     }
     Ok(())

@@ -68,17 +68,27 @@ pub(crate) fn children_of(tx: &Tx<'_>, ids: &[i64]) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Instances with a row among the leases for which such a start is queued. Those that are leased are few, however many
-/// children have not begun.
-pub(crate) fn leased_children(tx: &Tx<'_>, parent: Incarnation) -> Result<Vec<String>> {
+/// Instances with a row among the leases for which a start is queued, from indexes alone. Those that are leased are few,
+/// however many children have not begun.
+pub(crate) fn leased_with_start(tx: &Tx<'_>) -> Result<Vec<String>> {
     tx.all(
         "SELECT l.instance_id FROM instance_locks AS l WHERE EXISTS
              (SELECT 1 FROM orchestrator_queue AS q INDEXED BY idx_orch_begin
-              WHERE q.instance_id = l.instance_id AND q.kind IN ('StartOrchestration', 'ContinueAsNew')
-                AND q.sender_incarnation = ?1)",
-        [parent.to_stored()],
+              WHERE q.instance_id = l.instance_id AND q.kind IN ('StartOrchestration', 'ContinueAsNew'))",
+        [],
         |row| row.get(0),
     )
+}
+
+/// Whether a life of an instance sent a start that is queued for this child.
+pub(crate) fn has_sent_start(tx: &Tx<'_>, parent: Incarnation, child: &str) -> Result<bool> {
+    let found = tx.first(
+        "SELECT 1 FROM orchestrator_queue INDEXED BY idx_orch_begin
+         WHERE instance_id = ?2 AND kind IN ('StartOrchestration', 'ContinueAsNew') AND sender_incarnation = ?1 LIMIT 1",
+        (parent.to_stored(), child),
+        |_| Ok(()),
+    )?;
+    Ok(found.is_some())
 }
 
 /// The lives of the parents that sent the visible starts of this instance, oldest start first.

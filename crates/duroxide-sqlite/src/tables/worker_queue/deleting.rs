@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::tables::budget::Going;
 use crate::tx::Tx;
 
-/// The highest number of any activity.
+/// The highest number of any activity. Reads the last row.
 pub(crate) fn last_id(tx: &Tx<'_>) -> Result<Option<i64>> {
     tx.one("SELECT MAX(id) FROM worker_queue", [], |row| row.get(0))
 }
@@ -41,27 +41,31 @@ pub(crate) fn payload_bytes(tx: &Tx<'_>, id: i64) -> Result<i64> {
     )
 }
 
-/// Deletes the activities of an instance that workers hold, who find out with the next renewal; returns how many. They
-/// are found among all that are held: those are few, whatever waits for this instance.
-pub(crate) fn delete_held_of(tx: &Tx<'_>, instance: &str) -> Result<usize> {
+/// Whether an instance has any activity, from the index alone.
+pub(crate) fn any_of(tx: &Tx<'_>, instance: &str) -> Result<bool> {
     let any = tx.first(
-        "SELECT 1 FROM worker_queue WHERE instance_id = ?1 LIMIT 1",
+        "SELECT 1 FROM worker_queue INDEXED BY idx_worker_activity WHERE instance_id = ?1 LIMIT 1",
         [instance],
         |_| Ok(()),
     )?;
-    if any.is_none() {
-        return Ok(0);
-    }
-    let ids: Vec<i64> = tx.all(
-        "SELECT id FROM worker_queue INDEXED BY idx_worker_available
-         WHERE locked_until < ?2 AND instance_id = ?1",
-        (instance, HELD_BACK_UNTIL),
-        |row| row.get(0),
+    Ok(any.is_some())
+}
+
+/// Numbers of the activities that workers hold, without those that are passed over. The rows themselves are not read.
+pub(crate) fn ids_of_held(tx: &Tx<'_>, is_passed_over: impl Fn(i64) -> bool) -> Result<Vec<i64>> {
+    let mut found = Vec::new();
+    tx.walk(
+        "SELECT id FROM worker_queue INDEXED BY idx_worker_available WHERE locked_until < ?1",
+        [HELD_BACK_UNTIL],
+        |row| {
+            let id = row.get(0)?;
+            if !is_passed_over(id) {
+                found.push(id);
+            }
+            Ok(true)
+        },
     )?;
-    for id in &ids {
-        delete(tx, *id)?;
-    }
-    Ok(ids.len())
+    Ok(found)
 }
 
 /// Deletes one.

@@ -154,3 +154,78 @@ async fn a_message_that_is_to_go_and_cannot_be_read_keeps_nothing_else_of_its_in
     let claim = || store.fetch_orchestration_item(LEASE, NO_WAIT, None);
     assert!(at_last!(claim()).is_none());
 }
+
+#[tokio::test]
+async fn an_activity_of_another_instance_that_cannot_be_read_stops_no_deletion() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let clock = HandClock::new();
+    let store = store_with(&path, &clock).await;
+    create(&store, "big").await;
+    for (instance, mark) in [("fine", ""), ("hit", MARK), ("last", ""), ("big", "")] {
+        let mut item = activity(instance, 1);
+        if let duroxide_core::WorkItem::ActivityExecute { input, .. } = &mut item {
+            *input = page_full(mark);
+        }
+        store.enqueue_for_worker(item).await.unwrap();
+        assert!(fetch_work(&store).await.is_some());
+    }
+    // More than one transaction deletes: the leases are ended by themselves.
+    let history = "INSERT INTO history SELECT 'big', 1, x + 1, 'e', '{}', 1 FROM n WHERE x <= 1500";
+    run(&path, history);
+    drop(store);
+    damage_marked_page(&path);
+
+    let store = store_with(&path, &clock).await;
+    clock.advance(LEASE * 2);
+    delete_by_force(&store, "big").await;
+}
+
+#[tokio::test]
+async fn the_last_activity_of_all_that_cannot_be_read_stops_no_deletion() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let clock = HandClock::new();
+    let store = store_with(&path, &clock).await;
+    create(&store, "a").await;
+    // To delete a row, SQLite reads the pages beside it.
+    for (instance, mark) in [("a", ""), ("b", ""), ("c", ""), ("d", ""), ("hit", MARK)] {
+        let mut item = activity(instance, 1);
+        if let duroxide_core::WorkItem::ActivityExecute { input, .. } = &mut item {
+            *input = page_full(mark);
+        }
+        store.enqueue_for_worker(item).await.unwrap();
+    }
+    drop(store);
+    damage_marked_page(&path);
+
+    let store = store_with(&path, &clock).await;
+    delete_by_force(&store, "a").await;
+    let mut found = Vec::new();
+    while found.len() < 3 {
+        found.push(next_work(&store).await);
+    }
+    assert_eq!(found, ["b", "c", "d"]);
+}
+
+#[tokio::test]
+async fn a_leased_start_of_another_instance_that_cannot_be_read_stops_no_deletion() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let clock = HandClock::new();
+    let store = store_with(&path, &clock).await;
+    create(&store, "a").await;
+    run(&path, &STARTS.replace(MARK, ""));
+    send(&store, start("hit")).await;
+    let sql = format!(
+        "UPDATE orchestrator_queue SET work_item = '{}' WHERE instance_id = 'hit';
+         INSERT INTO instance_locks VALUES ('hit', 't', 1, 0);",
+        page_full(MARK)
+    );
+    run(&path, &sql);
+    drop(store);
+    damage_marked_page(&path);
+
+    let store = store_with(&path, &clock).await;
+    delete_by_force(&store, "a").await;
+}
