@@ -2,7 +2,8 @@
 //! caller; or, if there are none, when to look again.
 //!
 //! The transaction chooses (`choose.rs`), leases, and reads the histories that are small (`load.rs`). A large one is
-//! read afterwards (`large_histories.rs` of the crate), and decoding (`decode.rs`) happens in the caller's task.
+//! read afterwards (`large_histories.rs` of the crate), and decoding (`decode.rs`) happens in the caller's task. A turn
+//! with a large history is claimed alone: others would wait under their leases until it is read.
 
 mod choose;
 mod decode;
@@ -57,6 +58,11 @@ pub(crate) struct Ask {
 }
 
 impl Ask {
+    /// How long a claim leases its turns for.
+    pub(crate) fn lock_timeout(&self) -> Duration {
+        self.lock_timeout
+    }
+
     pub(crate) fn new(claim: &TurnClaim, grace: Duration) -> Self {
         Self {
             max: claim.max.max(1),
@@ -83,6 +89,8 @@ pub(crate) struct RawTurn {
     messages: Vec<ClaimedMessage>,
     incarnation: Option<Incarnation>,
     history: RawHistory,
+    /// Whether the read of a large history failed.
+    is_unreadable_for_now: bool,
 }
 
 impl RawTurn {
@@ -100,6 +108,16 @@ impl RawTurn {
             RawHistory::Large(large) => Some(large),
             RawHistory::Unchanged(_) | RawHistory::Loaded { .. } | RawHistory::Damaged(_) => None,
         }
+    }
+
+    /// The read of its history failed: it is given back, to be tried again later.
+    pub(crate) fn read_failed(&mut self) {
+        self.is_unreadable_for_now = true;
+    }
+
+    /// Whether a read of its history failed.
+    pub(crate) fn is_unreadable_for_now(&self) -> bool {
+        self.is_unreadable_for_now
     }
 
     /// The history was read, or it is known why it cannot be.
@@ -146,10 +164,18 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
             leaves_some = true;
             break;
         }
-        let taken = take(tx, ask, candidate, hand_out, &mut hidden)?;
-        let Some((turn, lease)) = taken else {
-            leaves_some = true;
-            continue;
+        let taken = take(tx, ask, candidate, hand_out, &mut hidden, found.is_empty())?;
+        let (turn, lease) = match taken {
+            Taken::Turn(turn, lease) => (turn, lease),
+            Taken::HeldBack => {
+                leaves_some = true;
+                continue;
+            }
+            Taken::TooLarge { read } => {
+                leaves_some = true;
+                bytes += read;
+                continue;
+            }
         };
         bytes += turn.history.bytes();
         messages += turn.messages.len();
@@ -158,8 +184,13 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimAttempt<Raw
             .iter()
             .map(|one| one.json.len())
             .sum::<usize>();
+        let is_large = turn.large_history().is_some();
         found.push(turn);
         leases.push(lease);
+        if is_large {
+            leaves_some = true;
+            break;
+        }
     }
     let due = if found.is_empty() {
         next_due(tx, ask, &outlook)?
@@ -253,15 +284,31 @@ fn earlier(one: Option<i64>, other: Option<i64>) -> Option<i64> {
     one.into_iter().chain(other).min()
 }
 
-/// Takes one candidate. Its lease is written at once, unless the turn is handed out before the commit. `None`: all that
-/// the claim met were queue messages that are held back; they are out of sight for the next one.
+/// What became of a candidate.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly always the large one, and never kept"
+)]
+enum Taken {
+    Turn(RawTurn, EarlyLease),
+    /// All that the claim met were queue messages that are held back; they are out of sight for the next one.
+    HeldBack,
+    /// Its history is large, and other turns of the claim would wait under their leases until it is read. It has
+    /// waited longest when the next claim comes, which takes it alone. `read` bytes of it were read to find out.
+    TooLarge {
+        read: usize,
+    },
+}
+
+/// Takes one candidate. Its lease is written at once, unless the turn is handed out before the commit.
 fn take(
     tx: &WriterTx<'_>,
     ask: &Ask,
     mut candidate: Candidate,
     hand_out: HandOut,
     hidden: &mut usize,
-) -> Result<Option<(RawTurn, EarlyLease)>> {
+    is_first: bool,
+) -> Result<Taken> {
     if candidate.messages_await_start {
         orchestrator_queue::end_wait_for_start(tx, &candidate.instance)?;
     }
@@ -276,8 +323,17 @@ fn take(
         *hidden += batch.to_hide.len();
         orchestrator_queue::hide_queue_messages(tx, &candidate.instance, &batch.to_hide)?;
         if batch.messages.is_empty() {
-            return Ok(None);
+            return Ok(Taken::HeldBack);
         }
+    }
+    // The first one is taken however large it is. It is leased first: a claim that has written something when it meets a
+    // damaged page runs again at once, and avoids that page.
+    let loaded = match is_first {
+        true => None,
+        false => Some(history(tx, ask, &candidate)?),
+    };
+    if let Some(RawHistory::Large(large)) = &loaded {
+        return Ok(Taken::TooLarge { read: large.read() });
     }
     let memory = tx.writer().memory;
     memory.claimed(&candidate.instance, batch.is_all);
@@ -296,23 +352,30 @@ fn take(
         Some(handler) => handler.incarnation,
         None => Some(token::turn(&token)?.next_incarnation),
     };
-    let history = match tx.writer().damaged.get(&candidate.instance) {
-        Some(Damage::History(detail)) => RawHistory::Damaged(SqliteError::Damaged { detail }),
-        _ => {
-            let loaded = load::history(tx, ask, &candidate);
-            noting_damage(tx, &candidate.instance, Damage::History, loaded)?
-        }
+    let history = match loaded {
+        Some(history) => history,
+        None => history(tx, ask, &candidate)?,
     };
     let turn = RawTurn {
         incarnation,
         history,
+        is_unreadable_for_now: false,
         instance: candidate.instance,
         token,
         handler: candidate.handler,
         execution_id: candidate.execution_id,
         messages: batch.messages,
     };
-    Ok(Some((turn, lease)))
+    Ok(Taken::Turn(turn, lease))
+}
+
+fn history(tx: &WriterTx<'_>, ask: &Ask, candidate: &Candidate) -> Result<RawHistory> {
+    let instance = &candidate.instance;
+    if let Some(Damage::History(detail)) = tx.writer().damaged.get(instance) {
+        return Ok(RawHistory::Damaged(SqliteError::Damaged { detail }));
+    }
+    let loaded = load::history(tx, ask, candidate);
+    noting_damage(tx, instance, Damage::History, loaded)
 }
 
 /// What the claim takes of the messages of a candidate, and which ones it must hide.

@@ -191,6 +191,35 @@ fn one_huge_event_is_not_read_by_the_claim() {
 }
 
 #[test]
+fn a_turn_with_a_large_history_is_claimed_alone() {
+    let conn = open_memory().unwrap();
+    let statements = Statements::new(&conn);
+    let writer = Writer::new();
+    let start = |instance: &str, at: i64| {
+        let sql = "INSERT INTO orchestrator_queue (instance_id, kind, work_item, visible_at, created_at, lane)
+             VALUES (?1, 'StartOrchestration', '{}', ?2, 0, '')";
+        conn.execute(sql, (instance, at)).unwrap();
+    };
+    start("before", 0);
+    huge(&writer, &statements);
+    start("behind", 2);
+    start("later", 3);
+    let mut claimed = Vec::new();
+    for _ in 0..3 {
+        let found = claim(&mut writer.tx(&statements, NOW), &ask(2)).unwrap();
+        let ids = found.found.iter().map(|turn| turn.instance().to_owned());
+        claimed.push((ids.collect::<Vec<_>>(), found.leaves_more));
+    }
+    let of = |ids: &[&str], more| (ids.iter().map(|id| (*id).to_owned()).collect(), more);
+    let expected = [
+        of(&["before"], true),
+        of(&["i"], true),
+        of(&["behind", "later"], true),
+    ];
+    assert_eq!(claimed, expected);
+}
+
+#[test]
 fn a_large_history_is_gone_with_its_life() {
     let conn = open_memory().unwrap();
     let statements = Statements::new(&conn);
