@@ -64,9 +64,8 @@ impl ProviderAdmin for SqliteProvider {
         const OPERATION: &str = "read_history_with_execution_id";
         let id = instance.to_owned();
         let step = move |tx: &mut Tx<'_>| read_history::of_execution(tx, &id, execution_id);
-        // A walk through many histories goes on behind one that cannot be read, and not behind an outage.
-        let rows = self.store.read(ReadView::Committed, step).await;
-        decoded(OPERATION, instance, &rows.at_alone(OPERATION)?)
+        let rows = self.reading_alone(OPERATION, step).await?;
+        decoded(OPERATION, instance, &rows)
     }
 
     async fn read_history(&self, instance: &str) -> Answer<Vec<Event>> {
