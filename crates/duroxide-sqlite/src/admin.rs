@@ -146,9 +146,8 @@ impl ProviderAdmin for SqliteProvider {
         const OPERATION: &str = "delete_instances_atomic";
         let ids = ids.to_vec();
         let step = move |tx: &mut WriterTx<'_>| delete::atomic(tx, &ids, force);
-        let mut total = self.writing(OPERATION, LeaseView::Needed, step).await?;
-        delete::add(&mut total, &self.sweep_deleted(OPERATION).await);
-        Ok(total)
+        let deleted = self.writing(OPERATION, LeaseView::Needed, step).await?;
+        Ok(self.sweep_left_of(OPERATION, deleted).await)
     }
 
     async fn delete_instance_bulk(&self, filter: InstanceFilter) -> Answer<DeleteInstanceResult> {

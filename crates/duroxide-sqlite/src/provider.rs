@@ -219,11 +219,8 @@ impl Provider for SqliteProvider {
             LeaseView::NotNeeded
         };
         let step = move |tx: &mut WriterTx<'_>| ops::submit::run(tx, &submit);
-        let submitted = self.writing(OPERATION, leases, step).await?;
-        if submitted == Submitted::Replaced {
-            self.sweep_deleted(OPERATION).await;
-        }
-        Ok(submitted)
+        // What is left of a replaced instance goes with the claims of the new one, which waits for it.
+        self.writing(OPERATION, leases, step).await
     }
 
     fn submits_in_one_step(&self) -> bool {

@@ -60,6 +60,18 @@ pub(crate) fn sweep(tx: &mut WriterTx<'_>, instance: &str, rows_max: usize) -> R
     )
 }
 
+/// As [`sweep`], and nothing if the id is being restored by now: what was left of the deletion is gone then.
+pub(crate) fn sweep_deleted(
+    tx: &mut WriterTx<'_>,
+    instance: &str,
+    rows_max: usize,
+) -> Result<Swept> {
+    if deletions::of(tx, instance)?.is_some_and(|left| left.is_restore()) {
+        return Ok(Swept::default());
+    }
+    sweep(tx, instance, rows_max)
+}
+
 fn sweep_readable(
     tx: &mut WriterTx<'_>,
     instance: &str,
