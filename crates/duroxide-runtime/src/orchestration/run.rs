@@ -103,7 +103,7 @@ pub(super) fn run<'a>(
         claim.attempt,
     );
     async move {
-        match drive(engine, claim.lease.token(), begin, messages)
+        match drive(engine, &claim.lease, begin, messages)
             .instrument(span)
             .await
         {
