@@ -7,6 +7,7 @@ pub mod client;
 mod declared;
 mod engine;
 mod executor;
+mod failures;
 mod handlers;
 mod leases;
 pub mod observability;

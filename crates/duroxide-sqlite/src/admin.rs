@@ -64,9 +64,8 @@ impl ProviderAdmin for SqliteProvider {
         const OPERATION: &str = "read_history_with_execution_id";
         let id = instance.to_owned();
         let step = move |tx: &mut Tx<'_>| read_history::of_execution(tx, &id, execution_id);
-        // A walk through many histories goes on behind one that cannot be read, and not behind an outage.
-        let rows = self.store.read(ReadView::Committed, step).await;
-        decoded(OPERATION, instance, &rows.at_alone(OPERATION)?)
+        let rows = self.reading_alone(OPERATION, step).await?;
+        decoded(OPERATION, instance, &rows)
     }
 
     async fn read_history(&self, instance: &str) -> Answer<Vec<Event>> {
@@ -147,9 +146,8 @@ impl ProviderAdmin for SqliteProvider {
         const OPERATION: &str = "delete_instances_atomic";
         let ids = ids.to_vec();
         let step = move |tx: &mut WriterTx<'_>| delete::atomic(tx, &ids, force);
-        let mut total = self.writing(OPERATION, LeaseView::Needed, step).await?;
-        delete::add(&mut total, &self.sweep_deleted(OPERATION).await);
-        Ok(total)
+        let deleted = self.writing(OPERATION, LeaseView::Needed, step).await?;
+        Ok(self.sweep_left_of(OPERATION, deleted).await)
     }
 
     async fn delete_instance_bulk(&self, filter: InstanceFilter) -> Answer<DeleteInstanceResult> {

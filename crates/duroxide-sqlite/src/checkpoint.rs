@@ -18,7 +18,7 @@ use crate::connection::busy;
 use crate::connection::database::Database;
 use crate::connection::linked_sqlite::Checkpoints;
 use crate::connection::log_policy::LogPolicy;
-use crate::connection::page_cache::PageCache;
+use crate::connection::page_cache;
 use crate::error::Result;
 use crate::kill;
 use crate::requests::{Inbox, Took};
@@ -64,8 +64,6 @@ pub(crate) struct Checkpointer {
     next_look: u32,
     /// Until when the writer does not try to copy the remainder, because a connection reads it.
     left_alone_until: Option<Instant>,
-    /// Of the writer's connection.
-    cache: PageCache,
     thread: Option<CheckpointThread>,
     failures: Failures,
 }
@@ -118,7 +116,6 @@ impl Checkpointer {
             database,
             next_look: 0,
             left_alone_until: None,
-            cache: PageCache::default(),
             thread: None,
             failures,
         }
@@ -163,7 +160,7 @@ impl Checkpointer {
 
     fn keep_short(&mut self, conn: &Connection, policy: LogPolicy) -> Result<()> {
         let log = look(conn)?;
-        self.cache.fit(conn, log.length)?;
+        page_cache::fit(conn, log.length)?;
         let is_too_long = log.length >= policy.too_long();
         if is_too_long {
             // The thread is never far behind; the moment when it has nearly caught up must not be missed.

@@ -5,7 +5,9 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 
-/// How many damaged instances, and activities, are kept; with more than this, all are dropped and met anew.
+use crate::error::{Result, SqliteError};
+
+/// How many damaged instances, activities and messages are kept; with more than this, all are dropped and met anew.
 const DAMAGED_MAX: usize = 8_192;
 
 /// What of an instance cannot be read, in SQLite's words.
@@ -56,6 +58,10 @@ pub(crate) struct DamagedRows {
     instances: RefCell<HashMap<String, Damage>>,
     /// Numbers of activities.
     work: RefCell<HashSet<i64>>,
+    /// Numbers of messages that are to go with a deleted instance.
+    messages: RefCell<HashSet<i64>>,
+    /// Deleted instances of which no sweep deletes more.
+    leftovers: RefCell<HashSet<String>>,
     unnoted: RefCell<Vec<Unnoted>>,
     /// Whether the last row of a queue could not be read.
     last_row: Cell<bool>,
@@ -68,6 +74,11 @@ impl DamagedRows {
             return None;
         }
         damaged.get(instance).cloned()
+    }
+
+    pub(crate) fn has_unreadable_messages(&self, instance: &str) -> bool {
+        let damaged = self.instances.borrow();
+        matches!(damaged.get(instance), Some(Damage::Messages(_)))
     }
 
     /// A page of the instance could not be read.
@@ -103,6 +114,73 @@ impl DamagedRows {
         if damaged.insert(id) {
             self.is_unnoted(DamagedRow::Activity(id), detail);
         }
+    }
+
+    /// Whether a message that is to go with a deleted instance stays.
+    pub(crate) fn contains_message(&self, id: i64) -> bool {
+        self.messages.borrow().contains(&id)
+    }
+
+    /// Messages that are to go with a deleted instance could not be read or deleted.
+    pub(crate) fn leave_messages(&self, ids: &[i64], detail: &str) {
+        leave(&mut self.messages.borrow_mut(), ids);
+        tracing::error!(target: "duroxide::providers::sqlite", rows = ids.len(), first = ids.first(), detail, "messages of a deleted instance cannot be deleted; restore a backup");
+    }
+
+    /// No claim looks at a child whose start is one of them: it never begins.
+    pub(crate) fn leave_unborn(&self, child: &str, detail: &str) {
+        let mut damaged = self.instances.borrow_mut();
+        if damaged.len() >= DAMAGED_MAX {
+            damaged.clear();
+        }
+        damaged.insert(child.to_owned(), Damage::Messages(detail.to_owned()));
+    }
+
+    /// Activities that are to go with a deleted instance could not be read or deleted. No operator waits for a note of
+    /// them.
+    pub(crate) fn leave_work(&self, ids: &[i64], detail: &str) {
+        leave(&mut self.work.borrow_mut(), ids);
+        tracing::error!(target: "duroxide::providers::sqlite", rows = ids.len(), first = ids.first(), detail, "activities of a deleted instance cannot be deleted; restore a backup");
+    }
+
+    /// Whether no sweep deletes more of what is left of this instance.
+    pub(crate) fn contains_leftover(&self, instance: &str) -> bool {
+        self.leftovers.borrow().contains(instance)
+    }
+
+    /// What is left of a deleted instance could not be read or deleted, whatever was passed over.
+    pub(crate) fn add_leftover(&self, instance: &str, detail: &str) {
+        let mut damaged = self.leftovers.borrow_mut();
+        if damaged.len() >= DAMAGED_MAX {
+            damaged.clear();
+        }
+        tracing::error!(target: "duroxide::providers::sqlite", instance_id = instance, detail, "what is left of a deleted instance cannot be deleted; restore a backup");
+        damaged.insert(instance.to_owned());
+    }
+
+    /// Runs what remembers rows that it cannot read. If it fails because of a damaged page without having remembered
+    /// one, `otherwise` remembers what the caller knows: the next transaction would meet the same.
+    pub(crate) fn remembering<T>(
+        &self,
+        run: impl FnOnce() -> Result<T>,
+        otherwise: impl FnOnce(&str),
+    ) -> Result<T> {
+        let before = self.known();
+        let done = run();
+        if let Err(SqliteError::Damaged { detail }) = &done
+            && self.known() == before
+        {
+            otherwise(detail);
+        }
+        done
+    }
+
+    /// How much is remembered.
+    fn known(&self) -> usize {
+        self.instances.borrow().len()
+            + self.work.borrow().len()
+            + self.messages.borrow().len()
+            + self.leftovers.borrow().len()
     }
 
     /// The last row of a queue, which tells the time of other processes, could not be read.
@@ -152,4 +230,11 @@ impl DamagedRows {
             one.tries_left = NOTE_TRIES;
         }
     }
+}
+
+fn leave(known: &mut HashSet<i64>, ids: &[i64]) {
+    if known.len() >= DAMAGED_MAX {
+        known.clear();
+    }
+    known.extend(ids);
 }

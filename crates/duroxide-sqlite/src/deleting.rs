@@ -8,6 +8,7 @@ use duroxide_core::provider::{
 use crate::error::{AtOperation as _, SqliteError};
 use crate::handle::SqliteProvider;
 use crate::ops::closed::while_open;
+use crate::ops::delete::{Deleted, Still, Swept};
 use crate::ops::{delete, delete_family, prune, steps};
 use crate::requests::LeaseView;
 use crate::store::ReadView;
@@ -19,6 +20,8 @@ type Answer<T> = Result<T, ProviderError>;
 
 /// How many instances one transaction of a bulk operation takes, so that turns are not held up behind it.
 const BULK_STEP: usize = 32;
+/// How often a sweep that failed is tried again: each try may spoil the transaction of others.
+const SWEEP_TRIES: u32 = 3;
 
 impl SqliteProvider {
     /// Deletes finished instances that a filter admits, with their trees, some in each transaction.
@@ -40,8 +43,7 @@ impl SqliteProvider {
                 .await?;
             left -= done.deleted;
             roots = &roots[done.looked_at..];
-            delete::add(&mut total, &done.counts);
-            delete::add(&mut total, &self.sweep_deleted(OPERATION).await);
+            delete::add(&mut total, &self.sweep_left_of(OPERATION, done.gone).await);
             if let (true, [root, rest @ ..]) = (done.is_too_large && left > 0, roots) {
                 let deleted = self.delete_family(OPERATION, root, ended_before, &mut total);
                 let is_whole = match deleted.await {
@@ -143,7 +145,7 @@ impl SqliteProvider {
             let one = one.await?;
             total.looked_at += one.looked_at;
             total.deleted += one.deleted;
-            delete::add(&mut total.counts, &one.counts);
+            total.gone.add(one.gone);
             if one.is_too_large || one.looked_at == 0 {
                 total.is_too_large = one.is_too_large;
                 break;
@@ -180,51 +182,72 @@ impl SqliteProvider {
                 return Ok(false);
             };
             family.gone(&members);
-            delete::add(total, &gone);
-            delete::add(total, &self.sweep_deleted(operation).await);
+            delete::add(total, &self.sweep_left_of(operation, gone).await);
         }
     }
 
-    /// Deletes what is left of deleted instances; returns what went. The deletion itself is committed: what
-    /// fails here is logged, and goes on with the next deletion, opening or claim of the id.
-    pub(crate) async fn sweep_deleted(&self, operation: &str) -> DeleteInstanceResult {
-        self.sweep_or_log(operation, deletions::next_deleted).await
-    }
-
-    /// As [`sweep_deleted`](Self::sweep_deleted), and also removes what interrupted restores left. Only for opening: no
-    /// restore of this process runs then.
-    pub(crate) async fn sweep_all(&self, operation: &str) {
-        self.sweep_or_log(operation, deletions::next).await;
-    }
-
-    async fn sweep_or_log(
+    /// Deletes what is left of instances that a transaction of this call deleted; returns what went all in all. The
+    /// deletion itself is committed: what fails here is logged, and goes on with the next opening or a claim of the id.
+    pub(crate) async fn sweep_left_of(
         &self,
         operation: &str,
-        find: fn(&Tx<'_>, Option<&str>) -> Result<Option<String>, SqliteError>,
+        deleted: Deleted,
     ) -> DeleteInstanceResult {
-        let mut gone = DeleteInstanceResult::default();
+        let mut gone = deleted.counts;
+        for id in deleted.left_of {
+            let swept = self.sweep_one(operation, id, delete::sweep_deleted);
+            delete::add(&mut gone, &swept.await);
+        }
+        gone
+    }
+
+    /// Deletes what processes that died left of deletions and of restores. Only for opening: no restore of this process
+    /// runs then.
+    pub(crate) async fn sweep_all(&self, operation: &str) {
         let mut after: Option<String> = None;
         loop {
-            let from = after.clone();
-            // Asked of a reader first: there is rarely anything.
-            let next = move |tx: &mut Tx<'_>| find(tx, from.as_deref());
+            // Asked of a reader: there is rarely anything.
+            let next = move |tx: &mut Tx<'_>| deletions::next(tx, after.as_deref());
             let next = match self.reading(operation, next).await {
                 Ok(Some(next)) => next,
-                Ok(None) => return gone,
+                Ok(None) => return,
                 Err(error) => {
                     tracing::warn!(target: "duroxide::providers::sqlite", %error, "what is left of deleted instances stays for now");
-                    return gone;
+                    return;
                 }
             };
-            let id = next.clone();
-            let step = move |tx: &mut WriterTx<'_>| delete::sweep(tx, &id, steps::STEP_ROWS);
+            after = Some(next.clone());
+            self.sweep_one(operation, next, delete::sweep).await;
+        }
+    }
+
+    /// Deletes what is left of one instance, step by step; returns what went.
+    async fn sweep_one(
+        &self,
+        operation: &str,
+        instance: String,
+        sweep: fn(&mut WriterTx<'_>, &str, usize) -> Result<Swept, SqliteError>,
+    ) -> DeleteInstanceResult {
+        let mut gone = DeleteInstanceResult::default();
+        let mut tries_left = SWEEP_TRIES;
+        loop {
+            let id = instance.clone();
+            let step = move |tx: &mut WriterTx<'_>| sweep(tx, &id, steps::STEP_ROWS);
             // Swept in a closed store too: no read shows these rows.
             let swept = self.writing_always(operation, LeaseView::Needed, step);
             match swept.await {
-                Ok(swept) => delete::add(&mut gone, &swept.counts),
+                Ok(swept) => {
+                    delete::add(&mut gone, &swept.counts);
+                    if swept.still != Still::Some {
+                        return gone;
+                    }
+                    tries_left = SWEEP_TRIES;
+                }
+                // What cannot be read was remembered, and the next try passes over it.
+                Err(error) if error.is_retryable() && tries_left > 0 => tries_left -= 1,
                 Err(error) => {
-                    tracing::warn!(target: "duroxide::providers::sqlite", instance_id = %next, %error, "what is left of a deleted instance stays for now");
-                    after = Some(next);
+                    tracing::warn!(target: "duroxide::providers::sqlite", instance_id = %instance, %error, "what is left of a deleted instance stays for now");
+                    return gone;
                 }
             }
         }

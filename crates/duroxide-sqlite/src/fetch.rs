@@ -3,6 +3,7 @@
 //! gets the rest.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use duroxide_core::provider::{ClaimedTurn, ClaimedWork};
 use tokio::time::Instant;
@@ -20,6 +21,9 @@ use crate::writer_tx::WriterTx;
 
 /// A claim whose caller has gone is given back without a delay.
 const AT_ONCE: abandon_turn::Again = abandon_turn::Again::After(None);
+/// How long an instance rests whose large history could not be read: each claim of it reads megabytes on the thread
+/// that writes, to find out how large it is.
+const UNREAD_REST: Duration = Duration::from_secs(1);
 
 /// Claims turns.
 pub(crate) async fn turns(
@@ -32,13 +36,18 @@ pub(crate) async fn turns(
         let step = move |tx: &mut WriterTx<'_>| fetch_turn::claim(tx, &step);
         let undo = |tx: &mut WriterTx<'_>, raw: &RawTurn| {
             closing::check(tx)?;
-            abandon_turn::run(tx, raw.token(), AT_ONCE, true)
+            let again = if raw.is_unreadable_for_now() {
+                abandon_turn::Again::Together(UNREAD_REST)
+            } else {
+                AT_ONCE
+            };
+            abandon_turn::run(tx, raw.token(), again, true)
         };
         let mut reply = store
             .claim(ClaimQueue::Turns, wait_until, step, undo)
             .await?;
         let nothing_there = reply.found().is_empty();
-        let unread = large_histories::read(store, reply.found()).await;
+        let unread = large_histories::read(store, reply.found(), ask.lock_timeout()).await;
         // A turn without its history is given back, and not counted as an attempt.
         let claimed = reply.accept_if(|raw| raw.large_history().is_none());
         let mut found = Vec::with_capacity(claimed.len());

@@ -141,4 +141,15 @@ impl SqliteProvider {
         let view = ReadView::Committed;
         self.store.read(view, step).await.at(operation)
     }
+
+    /// As [`reading`](Self::reading), of one instance. What is damaged is damaged at the next try, too: who walks through
+    /// many goes on behind it, as not behind an outage.
+    pub(crate) async fn reading_alone<T: Send + 'static>(
+        &self,
+        operation: &str,
+        step: impl FnMut(&mut Tx<'_>) -> Result<T, SqliteError> + Send + 'static,
+    ) -> Result<T, ProviderError> {
+        let view = ReadView::Committed;
+        self.store.read(view, step).await.at_alone(operation)
+    }
 }

@@ -98,14 +98,13 @@ impl Provider for SqliteProvider {
     async fn read(&self, instance: &str) -> Answer<Vec<Event>> {
         let id = instance.to_owned();
         let step = move |tx: &mut Tx<'_>| ops::read_history::latest(tx, &id);
-        let rows = self.reading("read", step).await?;
-        decoded("read", instance, &rows)
+        decoded("read", instance, &self.reading_alone("read", step).await?)
     }
 
     async fn read_with_execution(&self, instance: &str, execution_id: u64) -> Answer<Vec<Event>> {
         let id = instance.to_owned();
         let step = move |tx: &mut Tx<'_>| ops::read_history::of_execution(tx, &id, execution_id);
-        let rows = self.reading("read_with_execution", step).await?;
+        let rows = self.reading_alone("read_with_execution", step).await?;
         decoded("read_with_execution", instance, &rows)
     }
 
@@ -222,11 +221,8 @@ impl Provider for SqliteProvider {
             LeaseView::NotNeeded
         };
         let step = move |tx: &mut WriterTx<'_>| ops::submit::run(tx, &submit);
-        let submitted = self.writing(OPERATION, leases, step).await?;
-        if submitted == Submitted::Replaced {
-            self.sweep_deleted(OPERATION).await;
-        }
-        Ok(submitted)
+        // What is left of a replaced instance goes with the claims of the new one, which waits for it.
+        self.writing(OPERATION, leases, step).await
     }
 
     fn submits_in_one_step(&self) -> bool {

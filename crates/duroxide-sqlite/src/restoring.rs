@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use duroxide_core::provider::{InstanceSnapshot, ProviderError, Restoring};
 
-use crate::error::SqliteError;
+use crate::error::{AtOperation as _, SqliteError};
 use crate::handle::SqliteProvider;
+use crate::ops::delete::Still;
 use crate::ops::restore::{self, Step};
 use crate::ops::{delete, steps};
 use crate::requests::LeaseView;
@@ -102,9 +103,14 @@ impl SqliteProvider {
     async fn sweep(&self, instance: &str) -> Answer<()> {
         loop {
             let id = instance.to_owned();
-            let step = move |tx: &mut WriterTx<'_>| delete::sweep_left(tx, &id, steps::STEP_ROWS);
-            if self.job(step).await? {
-                return Ok(());
+            let step = move |tx: &mut WriterTx<'_>| delete::sweep(tx, &id, steps::STEP_ROWS);
+            match self.job(step).await?.still {
+                Still::Nothing => return Ok(()),
+                Still::Some => {}
+                Still::Unreadable => {
+                    let detail = format!("what is left of the deleted `{instance}` cannot be read");
+                    return Err(SqliteError::Damaged { detail }).at(OPERATION);
+                }
             }
         }
     }

@@ -21,7 +21,7 @@ pub(crate) use excuses::Excuses;
 pub(crate) use handler_names::HandlerNames;
 pub(crate) use node_name::host;
 pub(crate) use not_before::NotBefore;
-pub(crate) use running::{ActivityClaim, Registered, RunningActivities};
+pub(crate) use running::{ActivityClaim, Registered, RunningActivities, name_of};
 pub(crate) use slots::{Slot, Slots};
 pub(crate) use sticky::{Kept, OpenTurn, StickyCache, StickyLimits};
 pub(crate) use store_time::StoreTime;

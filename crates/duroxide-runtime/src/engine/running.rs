@@ -2,6 +2,7 @@
 //! wanted, and what this node tells operators that it holds.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use duroxide_core::provider::{HeldActivity, Incarnation, ScheduledActivityIdentifier};
@@ -26,6 +27,22 @@ struct Running {
     since_ms: u64,
     lock_token: String,
     cancelled: CancellationToken,
+    /// Whether it is cancelled because the store said that its lease is lost.
+    is_lost: Arc<AtomicBool>,
+}
+
+/// What names an activity among those that were tried: by its life, as a later one numbers its activities alike.
+pub(crate) fn name_of(
+    activity: &ScheduledActivityIdentifier,
+    incarnation: Option<Incarnation>,
+) -> String {
+    let life = incarnation.map(|life| life.to_string()).unwrap_or_default();
+    let ScheduledActivityIdentifier {
+        instance,
+        execution_id,
+        activity_id,
+    } = activity;
+    format!("{instance}/{life}/{execution_id}/{activity_id}")
 }
 
 /// Activities that run in this process.
@@ -40,6 +57,7 @@ pub(crate) struct Registered {
     activities: Arc<RunningActivities>,
     key: Key,
     lock_token: String,
+    is_lost: Arc<AtomicBool>,
     /// An earlier claim of the same activity still runs here.
     pub(crate) takes_over: bool,
 }
@@ -47,8 +65,18 @@ pub(crate) struct Registered {
 impl Registered {
     /// What names the activity among those that were tried.
     pub(crate) fn name(&self) -> String {
-        let (instance, _, execution_id, activity_id) = &self.key;
-        format!("{instance}/{execution_id}/{activity_id}")
+        let (instance, incarnation, execution_id, activity_id) = &self.key;
+        let activity = ScheduledActivityIdentifier {
+            instance: instance.clone(),
+            execution_id: *execution_id,
+            activity_id: *activity_id,
+        };
+        name_of(&activity, *incarnation)
+    }
+
+    /// Whether the activity was cancelled because the store said that its lease is lost, and not by its orchestration.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Relaxed)
     }
 
     /// Whether a later claim of the same activity came to this node.
@@ -82,6 +110,7 @@ impl RunningActivities {
             activity.execution_id,
             activity.activity_id,
         );
+        let is_lost = Arc::new(AtomicBool::new(false));
         let mut running = self.running();
         if running.is_empty() {
             self.first.notify_one();
@@ -93,6 +122,7 @@ impl RunningActivities {
                 since_ms,
                 lock_token: lock_token.to_owned(),
                 cancelled,
+                is_lost: Arc::clone(&is_lost),
             },
         );
         Registered {
@@ -100,6 +130,7 @@ impl RunningActivities {
             activities: Arc::clone(self),
             key,
             lock_token: lock_token.to_owned(),
+            is_lost,
         }
     }
 
@@ -165,6 +196,7 @@ impl RunningActivities {
             .iter()
             .filter(|(_, running)| lost.contains(&running.lock_token))
             .map(|((instance, _, execution_id, activity_id), running)| {
+                running.is_lost.store(true, Ordering::Relaxed);
                 let place = (instance.clone(), *execution_id, *activity_id);
                 (place, running.cancelled.clone())
             })
@@ -192,6 +224,7 @@ impl Drop for Registered {
 
 #[cfg(test)]
 mod tests {
+    use super::super::excuses::Excuses;
     use super::*;
 
     fn claim(instance: &str, since_ms: u64) -> ActivityClaim<'_> {
@@ -226,5 +259,21 @@ mod tests {
             .collect();
         assert_eq!(since, [("old", 10), ("middle", 20)]);
         assert_eq!(held[0].attempt, 3);
+    }
+
+    #[test]
+    fn each_life_of_an_id_is_excused_for_itself() {
+        let running = Arc::new(RunningActivities::default());
+        let excuses = Excuses::new(10);
+        let [first, second] = [1, 2].map(|bits| {
+            let of_life = ActivityClaim {
+                incarnation: Some(Incarnation::from_random(bits)),
+                ..claim("i", 1)
+            };
+            running.register(of_life, CancellationToken::new())
+        });
+        excuses.add(&first.name());
+        assert_eq!(excuses.discount(&first.name(), 3), 2);
+        assert_eq!(excuses.discount(&second.name(), 3), 3);
     }
 }

@@ -128,7 +128,12 @@ impl Held {
     /// be renewed last, or the lease was lost before its time was over here. Then the answer to the claim, or to a
     /// renewal, came late by that much.
     pub(crate) fn is_loss_excused(&self) -> bool {
-        self.store_at_fault.load(Ordering::Relaxed) || self.leases.has_time_left(self.id)
+        self.is_store_at_fault() || self.leases.has_time_left(self.id)
+    }
+
+    /// Whether the store was away when the lease was to be renewed last, or said then that it was lost before its time.
+    pub(crate) fn is_store_at_fault(&self) -> bool {
+        self.store_at_fault.load(Ordering::Relaxed)
     }
 
     /// Whether the lease should have been renewed by now: its work waited for so long that it may be over at the store.

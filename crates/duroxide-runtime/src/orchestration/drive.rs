@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use super::{foreign, host};
 use crate::engine::Engine;
+use crate::leases::Held;
 use crate::options::OnDivergence;
 
 /// Questions to the host that one turn may ask one after the other; a loop that asks for ever is broken into turns.
@@ -70,7 +71,7 @@ pub(super) enum NotDriven {
 /// renewed any more, so an answer would come too late.
 pub(super) async fn drive(
     engine: &Arc<Engine>,
-    lock_token: &str,
+    lease: &Held,
     start: TurnStart,
     messages: Vec<WorkItem>,
 ) -> Result<Driven, NotDriven> {
@@ -94,9 +95,15 @@ pub(super) async fn drive(
             Progress::Done(turn) => &turn.unanswered,
             Progress::NeedsHost(calls) => calls,
         };
-        if !is_lease_stored && calls.iter().any(host::needs_stored_lease) {
-            Box::pin(store_lease(engine, lock_token, began)).await?;
-            is_lease_stored = true;
+        if calls.iter().any(host::needs_stored_lease) {
+            if !is_lease_stored {
+                Box::pin(store_lease(engine, lease.token(), began)).await?;
+                is_lease_stored = true;
+            }
+            // Its keeper may have heard so since the last effect: another node has the turn.
+            if lease.lost().is_cancelled() {
+                return Err(NotDriven::Store(lost()));
+            }
         }
         let calls = match progress {
             Progress::Done(turn) if turn.unanswered.is_empty() => {
@@ -153,6 +160,14 @@ async fn store_lease(engine: &Engine, lock_token: &str, began: Instant) -> Resul
         Ok(stored) => stored.map_err(NotDriven::Store),
         Err(_) => Err(NotDriven::Store(unanswered())),
     }
+}
+
+/// What a turn decided under a lost lease is not stored, and what it does beside that is done twice.
+fn lost() -> ProviderError {
+    ProviderError::lease_lost(
+        "drive",
+        "the lease of the turn was lost before its next effect",
+    )
 }
 
 /// A store that hangs is away like one that says so, and no fault of the instance.

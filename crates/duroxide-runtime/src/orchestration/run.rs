@@ -116,7 +116,7 @@ pub(super) fn run<'a>(
         claim.attempt,
     );
     async move {
-        match drive(engine, claim.lease.token(), start, messages)
+        match drive(engine, &claim.lease, start, messages)
             .instrument(span)
             .await
         {

@@ -11,11 +11,10 @@ use duroxide_core::provider::{
 };
 
 use super::{RetentionPolicy, RetentionReport, RetentionRule};
+use crate::failures::Failures;
 
 /// Instances that one step deletes or prunes. Stores delete large ones in steps of their own.
 const STEP: usize = 20;
-/// So many instances may fail one after the other; more are no defect of theirs, but of the store.
-const FAILURES_MAX: usize = 100;
 
 /// A pass.
 pub(crate) struct Sweep {
@@ -274,41 +273,6 @@ impl Sweep {
     fn next_rule(&mut self) -> Phase {
         self.rule += 1;
         Phase::Begin
-    }
-}
-
-/// Failures about one instance each, one after the other.
-#[derive(Debug, Default)]
-struct Failures {
-    in_a_row: usize,
-}
-
-impl Failures {
-    /// Whether this one is about its instance alone; an error if it is not, and ends the pass: the store is closed, or
-    /// out of reach, or fails about one instance after the other. What a store cannot read of an instance may be
-    /// retryable too, because it fails what shares its transaction.
-    async fn is_of_one(
-        &mut self,
-        admin: &dyn ProviderAdmin,
-        error: &ProviderError,
-    ) -> Result<(), ProviderError> {
-        if error.is_store_closed() {
-            return Err(error.clone());
-        }
-        if !error.is_retryable() {
-            return Ok(());
-        }
-        self.in_a_row += 1;
-        if self.in_a_row > FAILURES_MAX {
-            return Err(error.clone());
-        }
-        // A look at no instance: a store that is out of reach does not answer it either.
-        admin.closed_because().await.map(drop)
-    }
-
-    /// The store did something.
-    fn end(&mut self) {
-        self.in_a_row = 0;
     }
 }
 

@@ -8,7 +8,7 @@ use duroxide_core::replay::SYSCALL_AWAIT_INSTANCE;
 use duroxide_core::{AttemptLimits, CallOrigin, ErrorDetails, TraceContext, WorkItem, trace_of};
 
 use super::claimed::ClaimedActivity;
-use crate::engine::{Engine, Registered};
+use crate::engine::{Engine, Registered, name_of};
 use crate::leases::Held;
 use crate::observability::{ActivityEnd, FinishedSpan, SpanOf};
 
@@ -119,12 +119,17 @@ impl ActivityParts {
         })
     }
 
+    /// What names the activity among those that were tried.
     pub(super) fn key(&self) -> String {
-        let activity = &self.activity;
-        format!(
-            "{}/{}/{}",
-            activity.instance, activity.execution_id, activity.activity_id
-        )
+        name_of(&self.activity, self.incarnation)
+    }
+
+    /// Whether an attempt that was cancelled is the store's fault: it was away, or it says before its time that the lease
+    /// is lost. What its orchestration does not want any more is nobody's fault, and is not claimed again.
+    pub(super) fn is_cancellation_excused(&self) -> bool {
+        let registered = self.registered.as_ref();
+        self.lease.is_store_at_fault()
+            || (registered.is_some_and(Registered::is_lost) && self.lease.is_loss_excused())
     }
 
     pub(super) fn end(&self, outcome: &'static str, seconds: f64) -> ActivityEnd {
@@ -154,6 +159,72 @@ impl ActivityParts {
             execution_id: activity.execution_id,
             id: activity.activity_id,
             details,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::engine::{ActivityClaim, RunningActivities};
+    use crate::leases::{Leased, Leases, Terms};
+
+    #[test]
+    fn an_attempt_that_its_orchestration_cancels_is_not_excused() {
+        let lost = |running: &RunningActivities, activity: &ScheduledActivityIdentifier| {
+            running.cancel_lost(&[activity.instance.clone()]);
+        };
+        let unwanted = |running: &RunningActivities, activity: &ScheduledActivityIdentifier| {
+            running.cancel(activity, None);
+        };
+        type Cancel = fn(&RunningActivities, &ScheduledActivityIdentifier);
+        for (cancel, is_excused) in [(lost as Cancel, true), (unwanted as Cancel, false)] {
+            let (leases, _returns) = Leases::new();
+            let running = Arc::new(RunningActivities::default());
+            let activity = ScheduledActivityIdentifier {
+                instance: "i".to_owned(),
+                execution_id: 1,
+                activity_id: 2,
+            };
+            let terms = Terms {
+                timeout: Duration::from_secs(3_600),
+                interval: Duration::from_secs(1_800),
+                renew_for: None,
+                heartbeat_every: Duration::ZERO,
+            };
+            let lease = leases.hold(Leased::Work, "i", Arc::from("i"), terms);
+            let claim = ActivityClaim {
+                activity: activity.clone(),
+                incarnation: None,
+                attempt: 1,
+                since_ms: 0,
+                lock_token: "i",
+            };
+            let registered = running.register(claim, lease.lost().clone());
+            let claimed = ClaimedActivity {
+                item: WorkItem::ActivityExecute {
+                    instance: "i".to_owned(),
+                    execution_id: 1,
+                    id: 2,
+                    name: "a".to_owned(),
+                    input: String::new(),
+                    session_id: None,
+                    tag: None,
+                },
+                attempt: 1,
+                incarnation: None,
+                registered: Some(registered),
+                lease,
+            };
+            let Ok(work) = ActivityParts::of(claimed) else {
+                panic!("it is an activity");
+            };
+            cancel(&running, &activity);
+            assert!(work.lease.lost().is_cancelled());
+            assert_eq!(work.is_cancellation_excused(), is_excused);
         }
     }
 }

@@ -83,7 +83,7 @@ impl ActivityParts {
         is_lost &= !Defect::LostLeaseBegins.is_on();
         if is_lost {
             // Cancelled or taken over while it waited; its result is not wanted.
-            if self.lease.is_loss_excused() {
+            if self.is_cancellation_excused() {
                 engine.excuses.add(&self.key());
             }
             self.lease.end();
@@ -128,7 +128,7 @@ impl ActivityParts {
         is_lost &= !Defect::LostLeaseBegins.is_on();
         if is_lost {
             // It went while the activity waited here, or while the store named the orchestration.
-            if self.lease.is_loss_excused() {
+            if self.is_cancellation_excused() {
                 engine.excuses.add(&self.key());
             }
             self.lease.end();
@@ -139,8 +139,10 @@ impl ActivityParts {
         let started = Instant::now();
         let ended = self.invoke(engine, handler, ctx, &cancelled).await;
         // Its result is on the way; a request to cancel comes too late.
+        let is_excused = self.is_cancellation_excused();
         let registered = self.registered.take();
-        let is_excused = registered.as_ref().is_some_and(Registered::is_taken_over);
+        // Then it was excused already.
+        let is_taken_over = registered.as_ref().is_some_and(Registered::is_taken_over);
         drop(registered);
         let seconds = started.elapsed().as_secs_f64();
         match ended {
@@ -148,7 +150,7 @@ impl ActivityParts {
                 engine
                     .metrics
                     .count_activity(&self.end("cancelled", seconds));
-                if self.lease.is_loss_excused() && !is_excused {
+                if is_excused && !is_taken_over {
                     engine.excuses.add(&self.key());
                 }
                 self.lease.end();

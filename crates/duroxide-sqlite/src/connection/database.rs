@@ -11,7 +11,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use super::busy::wait_for_lock;
 use super::log_policy::LogPolicy;
 use super::migrate;
-use super::page_cache::PageCache;
+use super::page_cache;
 use super::url::Access;
 use crate::error::{Result, SqliteError};
 use crate::kill;
@@ -107,7 +107,7 @@ impl Database {
             self.set_durability(&conn)?;
             self.log.apply(&conn)?;
         }
-        PageCache::begin(&conn)?;
+        page_cache::begin(&conn)?;
         // Savepoints keep their undo pages in memory instead of in a temporary file.
         conn.pragma_update(None, "temp_store", "MEMORY")?;
         Ok(conn)

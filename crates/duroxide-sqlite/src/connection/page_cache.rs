@@ -16,51 +16,39 @@ const LARGE: i64 = 64_000;
 /// From how many pages on the log is long.
 const LONG: usize = 64 * 1_024;
 
-/// What the cache of a connection is set to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum PageCache {
-    #[default]
-    Small,
-    Large,
+/// Gives a connection that was just opened its cache.
+pub(crate) fn begin(conn: &Connection) -> Result<()> {
+    Ok(conn.pragma_update(None, "cache_size", -SMALL)?)
 }
 
-impl PageCache {
-    /// The cache of a connection that was just opened.
-    pub(crate) fn begin(conn: &Connection) -> Result<()> {
-        Ok(conn.pragma_update(None, "cache_size", -SMALL)?)
+/// Sets the cache for a log of this many pages. It becomes small again once the log has begun anew. The connection itself
+/// says what it has: the writer may have opened it a moment ago, while the log is long.
+pub(crate) fn fit(conn: &Connection, log_pages: usize) -> Result<()> {
+    let size: i64 = conn.pragma_query_value(None, "cache_size", |row| row.get(0))?;
+    let is_large = size == -LARGE;
+    if !is_large && log_pages >= LONG {
+        conn.pragma_update(None, "cache_size", -LARGE)?;
     }
-
-    /// Sets the cache for a log of this many pages. It becomes small again once the log has begun anew.
-    pub(crate) fn fit(&mut self, conn: &Connection, log_pages: usize) -> Result<()> {
-        match self {
-            Self::Small if log_pages >= LONG => {
-                conn.pragma_update(None, "cache_size", -LARGE)?;
-                *self = Self::Large;
-            }
-            Self::Large if log_pages < LONG / 2 => {
-                conn.pragma_update(None, "cache_size", -SMALL)?;
-                conn.execute_batch("PRAGMA shrink_memory")?;
-                *self = Self::Small;
-            }
-            Self::Small | Self::Large => {}
-        }
-        Ok(())
+    if is_large && log_pages < LONG / 2 {
+        conn.pragma_update(None, "cache_size", -SMALL)?;
+        conn.execute_batch("PRAGMA shrink_memory")?;
     }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn size(conn: &Connection) -> i64 {
+        let read = conn.pragma_query_value(None, "cache_size", |row| row.get(0));
+        read.unwrap()
+    }
+
     #[test]
     fn the_cache_is_large_while_the_log_is_long() {
         let conn = Connection::open_in_memory().unwrap();
-        let size = || -> i64 {
-            let read = conn.pragma_query_value(None, "cache_size", |row| row.get(0));
-            read.unwrap()
-        };
-        PageCache::begin(&conn).unwrap();
-        let mut cache = PageCache::default();
+        begin(&conn).unwrap();
         for (log_pages, expected) in [
             (100, SMALL),
             (LONG, LARGE),
@@ -69,8 +57,18 @@ mod tests {
             (16_000, SMALL),
             (LONG - 1, SMALL),
         ] {
-            cache.fit(&conn, log_pages).unwrap();
-            assert_eq!(size(), -expected, "{log_pages} pages");
+            fit(&conn, log_pages).unwrap();
+            assert_eq!(size(&conn), -expected, "{log_pages} pages");
+        }
+    }
+
+    #[test]
+    fn the_cache_of_a_connection_that_is_opened_again_is_large_too_while_the_log_is_long() {
+        for _ in 0..2 {
+            let conn = Connection::open_in_memory().unwrap();
+            begin(&conn).unwrap();
+            fit(&conn, LONG).unwrap();
+            assert_eq!(size(&conn), -LARGE);
         }
     }
 }

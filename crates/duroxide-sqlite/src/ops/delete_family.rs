@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use duroxide_core::provider::{DeleteInstanceResult, Incarnation};
+use duroxide_core::provider::Incarnation;
 
 use super::delete;
 use super::inspect::descend;
@@ -73,7 +73,7 @@ pub(crate) fn step(
     tx: &mut WriterTx<'_>,
     (root, ended_before): (&str, Option<i64>),
     members: &[Member],
-) -> Result<Option<DeleteInstanceResult>> {
+) -> Result<Option<delete::Deleted>> {
     if !instances::is_finished_root(tx, root, ended_before)? {
         return Ok(None);
     }
@@ -152,7 +152,7 @@ mod tests {
                 )
                 .unwrap();
             assert_eq!(orphans, 0, "no child is left without its parent");
-            deleted += gone.expect("it is what it was").instances_deleted;
+            deleted += gone.expect("it is what it was").counts.instances_deleted;
             family.gone(&members);
         }
         assert_eq!((deleted, left(&conn)), (10_001, 0));

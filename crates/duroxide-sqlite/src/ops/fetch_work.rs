@@ -122,8 +122,11 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimTry<RawWork
                 continue;
             }
             Standing::BeingDeleted(instance) => {
-                let swept = delete::sweep_activities(tx, &instance, &mut may_delete);
-                noting_damage(tx.writer().damaged, item.id, swept)?;
+                let damaged = tx.writer().damaged;
+                damaged.remembering(
+                    || delete::sweep_activities(tx, &instance, &mut may_delete),
+                    |why| damaged.add_work(item.id, why),
+                )?;
                 held_back = true;
                 continue;
             }

@@ -310,17 +310,20 @@ mod tests {
         for rows in &parts[..3] {
             part(&mut tx, &snapshot, None, token, rows).unwrap();
         }
-        assert_eq!(deletions::next_deleted(&tx, None).unwrap(), None);
+        // Whoever deleted the id before has nothing to do any more.
+        let swept = delete::sweep_deleted(&mut tx, "i", 10).unwrap();
+        assert_eq!((swept.rows, swept.still), (0, delete::Still::Nothing));
         let another = RestoreToken::new();
         let other = begin(&mut tx, &snapshot, None, another).unwrap();
         assert_eq!(other, Step::LeftOver);
-        assert!(!delete::sweep_left(&mut tx, "i", 10).unwrap());
+        let swept = delete::sweep(&mut tx, "i", 10).unwrap();
+        assert_eq!(swept.still, delete::Still::Some);
         assert_eq!(
             part(&mut tx, &snapshot, None, token, &parts[3]).unwrap(),
             Step::Lost
         );
         assert_eq!(last(&mut tx, &snapshot, None, token).unwrap(), Step::Lost);
-        while !delete::sweep_left(&mut tx, "i", STEP_ROWS).unwrap() {}
+        while delete::sweep(&mut tx, "i", STEP_ROWS).unwrap().still != delete::Still::Nothing {}
         assert!(!whole_instance::is_held(&tx, "i").unwrap());
         assert_eq!(
             begin(&mut tx, &snapshot, None, another).unwrap(),

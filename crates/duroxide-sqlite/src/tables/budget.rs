@@ -19,3 +19,23 @@ pub(crate) fn cost(payload_bytes: i64) -> usize {
 pub(super) fn rows(left: usize) -> i64 {
     i64::try_from(left).unwrap_or(i64::MAX)
 }
+
+/// Rows that are to go, as far as an index tells.
+#[derive(Debug, Default)]
+pub(crate) struct Going {
+    pub(crate) ids: Vec<i64>,
+    /// Whether there are others that were passed over.
+    pub(crate) leaves_some: bool,
+}
+
+impl Going {
+    /// Takes a row or passes it over; returns whether another one is wanted.
+    pub(super) fn meet(&mut self, id: i64, is_passed_over: bool, max: usize) -> bool {
+        if is_passed_over {
+            self.leaves_some = true;
+        } else {
+            self.ids.push(id);
+        }
+        self.ids.len() < max
+    }
+}

@@ -21,6 +21,13 @@ pub(crate) struct Left {
     pub(crate) life: Option<Incarnation>,
 }
 
+impl Left {
+    /// Whether a restore brings the instance.
+    pub(crate) fn is_restore(self) -> bool {
+        self.queued_to.is_some_and(|token| token < 0)
+    }
+}
+
 /// Tells a restore in steps from any other one. Below zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RestoreToken(i64);
@@ -156,16 +163,6 @@ pub(crate) fn contains(tx: &Tx<'_>, instance: &str) -> Result<bool> {
         |_| Ok(()),
     )?;
     Ok(found.is_some())
-}
-
-/// The first of them after a given one, those left out that a restore is bringing.
-pub(crate) fn next_deleted(tx: &Tx<'_>, after: Option<&str>) -> Result<Option<String>> {
-    tx.first(
-        "SELECT instance_id FROM deletions WHERE (instance_id > ?1 OR ?1 IS NULL) AND COALESCE(queued_to, 0) >= 0
-         ORDER BY instance_id LIMIT 1",
-        [after],
-        |row| row.get(0),
-    )
 }
 
 /// The first of them after a given one.

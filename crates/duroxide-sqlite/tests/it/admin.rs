@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use duroxide_core::event::EventKind;
 use duroxide_core::provider::{
-    ExecutionMetadata, InstanceFilter, Provider, PruneOptions, WorkItem,
+    DeleteInstanceResult, ExecutionMetadata, InstanceFilter, Provider, PruneOptions, StartRule,
+    Submission, Submitted, WorkItem,
 };
 
 use duroxide_sqlite::SqliteProvider;
@@ -329,15 +330,14 @@ async fn a_deletion_that_cannot_go_on_keeps_no_other_from_it() {
     }
     let file = shell(&path);
     file.execute_batch(
-        "DELETE FROM instances; DELETE FROM executions; DELETE FROM orchestrator_queue;
-         INSERT INTO deletions (instance_id) VALUES ('a'), ('b');
-         CREATE TRIGGER stuck BEFORE DELETE ON history WHEN OLD.instance_id = 'a'
+        // Behind what the first transaction deletes.
+        "CREATE TRIGGER stuck BEFORE DELETE ON history WHEN OLD.instance_id = 'a' AND OLD.event_id > 1200
              BEGIN SELECT RAISE(ABORT, 'stuck'); END;",
     )
     .unwrap();
-    create(&store, "c").await;
-    let deleted = admin(&store).delete_instance("c", true).await;
-    assert_eq!(deleted.unwrap().instances_deleted, 1, "it is committed");
+    let both = ["a".to_owned(), "b".to_owned()];
+    let deleted = admin(&store).delete_instances_atomic(&both, true).await;
+    assert_eq!(deleted.unwrap().instances_deleted, 2, "it is committed");
     let left: Vec<String> = file
         .prepare("SELECT DISTINCT instance_id FROM history")
         .unwrap()
@@ -346,6 +346,64 @@ async fn a_deletion_that_cannot_go_on_keeps_no_other_from_it() {
         .map(Result::unwrap)
         .collect();
     assert_eq!(left, ["a"]);
+}
+
+/// What another process left of a deletion.
+fn leave_something(path: &std::path::Path) -> i64 {
+    let file = shell(path);
+    file.execute_batch(
+        "INSERT INTO deletions (instance_id) VALUES ('foreign');
+         WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 50000)
+             INSERT INTO history SELECT 'foreign', 1, x, 'e', '{}', 0 FROM n;",
+    )
+    .unwrap();
+    50_000
+}
+
+fn left_of_foreign(path: &std::path::Path) -> i64 {
+    let sql = "SELECT COUNT(*) FROM history WHERE instance_id = 'foreign'";
+    shell(path).query_row(sql, [], |row| row.get(0)).unwrap()
+}
+
+#[tokio::test]
+async fn a_start_that_replaces_waits_for_no_deletion() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = file_store(&path).await;
+    long_instance(&store, "a", 1_500).await;
+    finish(&store, "a", "Completed").await;
+    let all = leave_something(&path);
+    let replacing = Submission::start(start("a"), None, StartRule::ReplaceFinished, vec![]);
+    let submitted = store.submit(replacing).await.unwrap();
+    assert_eq!(submitted, Submitted::Replaced);
+    assert_eq!(left_of_foreign(&path), all);
+    let sql = "SELECT COUNT(*) FROM history WHERE instance_id = 'a'";
+    let left: i64 = shell(&path).query_row(sql, [], |row| row.get(0)).unwrap();
+    assert!(left > 0, "not even for its own");
+    // The claims of the new instance go on with it.
+    let patience = std::time::Duration::from_secs(60);
+    let waiting = store.fetch_orchestration_item(LEASE, patience, None);
+    let (item, ..) = waiting.await.unwrap().expect("it begins");
+    assert_eq!((item.instance.as_str(), item.history.len()), ("a", 0));
+}
+
+#[tokio::test]
+async fn a_deletion_waits_for_no_other_one_and_counts_what_it_deleted_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = file_store(&path).await;
+    for instance in ["a", "b"] {
+        long_instance(&store, instance, 1_500).await;
+    }
+    finish(&store, "b", "Completed").await;
+    let all = leave_something(&path);
+    let admin = admin(&store);
+    let forced = admin.delete_instance("a", true).await.unwrap();
+    let everything = InstanceFilter::default();
+    let in_bulk = admin.delete_instance_bulk(everything).await.unwrap();
+    let counts = |it: DeleteInstanceResult| (it.instances_deleted, it.events_deleted);
+    assert_eq!((counts(forced), counts(in_bulk)), ((1, 1_500), (1, 1_501)));
+    assert_eq!(left_of_foreign(&path), all);
 }
 
 #[tokio::test]

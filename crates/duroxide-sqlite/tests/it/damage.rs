@@ -159,6 +159,8 @@ macro_rules! at_last {
     }};
 }
 
+mod leftovers;
+
 #[tokio::test]
 async fn a_damaged_page_of_activities_costs_those_near_it_and_no_other() {
     const ITEMS: u64 = 120;

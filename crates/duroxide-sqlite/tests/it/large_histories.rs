@@ -1,6 +1,7 @@
 //! Histories that are too large for the thread that writes: claimed like any other, read elsewhere.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use duroxide_core::event::{Event, EventKind};
 use duroxide_core::provider::{
@@ -131,10 +132,16 @@ async fn a_large_history_is_claimed_whole_however_the_turn_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_turn_whose_large_history_cannot_be_read_is_given_back_uncounted() {
+async fn a_turn_whose_large_history_cannot_be_read_is_given_back_uncounted_and_rests_for_a_second()
+{
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
-    let store = SqliteProvider::new(&url(&path), Some(patient())).await;
+    let clock = HandClock::new();
+    let options = SqliteOptions {
+        clock: Arc::clone(&clock) as _,
+        ..patient()
+    };
+    let store = SqliteProvider::new(&url(&path), Some(options)).await;
     let store = store.unwrap();
     create_large(&store).await;
     // The claim goes well, and the read behind it fails.
@@ -146,6 +153,9 @@ async fn a_turn_whose_large_history_cannot_be_read_is_given_back_uncounted() {
     shell(&path)
         .execute_batch("ALTER TABLE away RENAME TO kv_store")
         .unwrap();
-    let (item, _, attempts) = fetch(&store).await.expect("it is free at once");
+    // To find out how large it is takes the writer some time: it is not claimed again at once.
+    assert!(fetch(&store).await.is_none(), "it rests");
+    clock.advance(Duration::from_secs(1));
+    let (item, _, attempts) = fetch(&store).await.expect("it is free again");
     assert_eq!((item.history.len(), attempts), (7, 1));
 }

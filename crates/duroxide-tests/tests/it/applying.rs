@@ -1,13 +1,17 @@
 //! One verb for every instance that a query admits: in pages, resumable, and for the life that the query saw alone.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use duroxide::client::{Applied, Verb};
+use duroxide::client::{Applied, Progress, Verb};
 use duroxide::providers::memory::MemoryProvider;
-use duroxide::providers::{CountBy, InstanceQuery, InstanceStatus, Provider};
-use duroxide::{OrchestrationContext, OrchestrationStatus};
+use duroxide::providers::sqlite::SqliteProvider;
+use duroxide::providers::{
+    CountBy, InstanceQuery, InstanceStatus, Provider, ProviderError, Submission, Submitted,
+};
+use duroxide::runtime::observability::{Layer, Layered};
+use duroxide::{Client, OrchestrationContext, OrchestrationStatus};
 
-use crate::faulty;
 use crate::support::{World, activities, in_memory, orchestrations, quick, until};
 
 /// More than two pages.
@@ -184,19 +188,29 @@ async fn what_failed_is_retried_and_restarted_once() {
     }
 }
 
+/// Opens a file.
+async fn on_file(path: &Path) -> Arc<SqliteProvider> {
+    let url = format!("sqlite:{}", path.display());
+    Arc::new(SqliteProvider::new(&url, None).await.unwrap())
+}
+
 /// The store is away for a moment: the call says so, and the next one goes on with the same instance.
 #[tokio::test]
 async fn a_verb_goes_on_after_the_store_was_away() {
-    let store = faulty::over(in_memory().await);
-    let world = world_on(store.clone()).await;
+    let folder = tempfile::tempdir().unwrap();
+    let (path, away) = (folder.path().join("a.db"), folder.path().join("away"));
+    let world = world_on(on_file(&path).await).await;
     waiting(&world, "i", 3).await;
     let query = InstanceQuery::new().with_id_prefix("i-");
     let reason = "enough".to_owned();
     let mut applying = world.client.apply(&query, Verb::Cancel { reason });
     applying.next().await.unwrap().unwrap();
-    store.layer().unavailable("submit", 1);
-    let away = applying.next().await.unwrap_err();
-    assert!(away.is_retryable(), "{away}");
+    std::fs::rename(&path, &away).unwrap();
+    for _ in 0..3 {
+        let out_of_reach = applying.next().await.unwrap_err();
+        assert!(out_of_reach.is_retryable(), "{out_of_reach}");
+    }
+    std::fs::rename(&away, &path).unwrap();
     assert_eq!(applying.progress().seen, 1);
     assert_eq!(applying.run(|_, _| {}).await.unwrap().reached, 3);
     for n in 0..3 {
@@ -204,4 +218,94 @@ async fn a_verb_goes_on_after_the_store_was_away() {
         assert!(matches!(ended, OrchestrationStatus::Failed { .. }));
     }
     world.stop().await;
+}
+
+/// A store that cannot write one instance.
+struct Stuck(&'static str);
+
+impl Layer for Stuck {
+    async fn submit(
+        &self,
+        next: &dyn Provider,
+        submission: Submission,
+    ) -> Result<Submitted, ProviderError> {
+        if submission.instance() == self.0 {
+            return Err(ProviderError::retryable("submit", "a damaged page"));
+        }
+        next.submit(submission).await
+    }
+}
+
+#[tokio::test]
+async fn an_instance_that_cannot_be_written_keeps_no_verb_from_the_others() {
+    let store = Arc::new(Layered::around(in_memory().await, Stuck("i-1")));
+    let world = world_on(store).await;
+    waiting(&world, "i", 3).await;
+    let query = InstanceQuery::new().with_id_prefix("i-");
+    let reason = "enough".to_owned();
+    let mut cancelled = world.client.apply(&query, Verb::Cancel { reason });
+    let done = cancelled.run(|_, _| {}).await.unwrap();
+    assert_eq!((done.seen, done.reached, done.refused), (3, 2, 1));
+    world.stop().await;
+}
+
+/// Overwrites the page of the history of `f-1`, on which no other instance is.
+fn damage_history_of_f_1(path: &Path) {
+    const MARK: &str = "this row is on the page that will be damaged ";
+    let row = |mark: &str| format!("{mark}{}", "x".repeat(3_600));
+    let file = rusqlite::Connection::open(path).unwrap();
+    for n in 0..50 {
+        for between in ["f-0b", "f-1b"] {
+            file.execute(
+                "INSERT INTO history VALUES (?1, 1, 1, 'e', ?2, 1)",
+                (format!("{between}{n}"), row("")),
+            )
+            .unwrap();
+        }
+    }
+    file.execute(
+        "UPDATE history SET event_data = ?1 WHERE instance_id = 'f-1' AND event_id = 1",
+        [row(MARK)],
+    )
+    .unwrap();
+    file.pragma_update(None, "journal_mode", "DELETE").unwrap();
+    file.execute_batch("VACUUM").unwrap();
+    drop(file);
+    let mut bytes = std::fs::read(path).unwrap();
+    let mut windows = bytes.windows(MARK.len());
+    let at = windows.position(|window| window == MARK.as_bytes());
+    let page = at.expect("a page holds the mark") / 4_096 * 4_096;
+    bytes[page..page + 8].fill(0xFF);
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[tokio::test]
+async fn a_history_that_cannot_be_read_keeps_no_verb_from_the_instances_behind_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = on_file(&path).await;
+    let world = world_on(store.clone()).await;
+    for n in 0..3 {
+        world.run(&format!("f-{n}"), "fails", "").await;
+    }
+    world.stop().await;
+    store.close().await;
+    damage_history_of_f_1(&path);
+
+    let client = Client::new(on_file(&path).await);
+    let failed = InstanceQuery::new().with_name("fails");
+    let suffix = "-again".to_owned();
+    for verb in [Verb::Restart { suffix }, Verb::Retry] {
+        let Progress {
+            seen,
+            reached,
+            refused,
+            ..
+        } = client
+            .apply(&failed, verb.clone())
+            .run(|_, _| {})
+            .await
+            .unwrap();
+        assert_eq!((seen, reached, refused), (3, 2, 1), "{verb:?}");
+    }
 }

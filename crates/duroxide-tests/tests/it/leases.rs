@@ -265,3 +265,45 @@ async fn a_renewal_of_sessions_that_failed_is_tried_again_within_the_lease() {
         again_at - failed_at
     );
 }
+
+#[tokio::test]
+async fn a_turn_that_has_lost_its_lease_begins_no_other_effect() {
+    const RENEWAL: &str = "renew_orchestration_item_lock";
+    let (store, notes) = (faulty::over(in_memory().await), Notes::default());
+    let lost = ProviderError::lease_lost(RENEWAL, "taken over by another node");
+    store.layer().fail(RENEWAL, 1, lost);
+    let (noted, faults) = (notes.clone(), store.clone());
+    let effects = move |ctx: OrchestrationContext, _: String| {
+        let (noted, faults) = (noted.clone(), faults.clone());
+        async move {
+            let first = noted.clone();
+            let hears = ctx.run("first", move || {
+                first.add("first");
+                let faults = faults.clone();
+                async move {
+                    while faults.layer().calls(RENEWAL) == 0 {
+                        tokio::time::sleep(Duration::from_millis(2)).await;
+                    }
+                    // The keeper of the lease hears it in the next moment.
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    Ok::<_, String>(())
+                }
+            });
+            hears.await.map_err(|error| error.to_string())?;
+            let next = ctx.run("second", move || {
+                noted.add("second");
+                async { Ok::<_, String>("done".to_owned()) }
+            });
+            next.await.map_err(|error| error.to_string())
+        }
+    };
+    let code = orchestrations().register("effects", effects).build();
+    let options = RuntimeOptions {
+        orchestrator_lock_timeout: Duration::from_millis(400),
+        ..quick()
+    };
+    let world = World::on(store, activities().build(), code, options).await;
+    assert_eq!(output(&world.run("i", "effects", "").await), "done");
+    assert_eq!(notes.all(), ["first", "first", "second"]);
+    world.stop().await;
+}

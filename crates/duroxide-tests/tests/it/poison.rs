@@ -83,6 +83,49 @@ async fn an_activity_nobody_registers_ends_the_orchestration_unless_it_asks_to_s
 }
 
 #[tokio::test]
+async fn an_activity_that_was_cancelled_excuses_no_attempt_of_a_later_life() {
+    let notes = Notes::default();
+    let noted = notes.clone();
+    let slow = move |ctx: ActivityContext, _: String| {
+        let notes = noted.clone();
+        async move {
+            notes.add("begun");
+            ctx.cancelled().await;
+            notes.add("cancelled");
+            Ok(String::new())
+        }
+    };
+    let calls = |ctx: OrchestrationContext, name: String| async move {
+        let call = ctx.schedule_activity(&name, "");
+        if name == "missing" {
+            return call.await;
+        }
+        ctx.schedule_wait("go").await;
+        drop(call);
+        Ok(name)
+    };
+    let world = World::with_options(
+        activities().register("slow", slow).build(),
+        orchestrations().register("calls", calls).build(),
+        twice(),
+    )
+    .await;
+    world.begin("i", "calls", "slow").await;
+    notes.wait_for("begun").await;
+    world.raise("i", "go", "").await;
+    world.outcome("i").await;
+    notes.wait_for("cancelled").await;
+    world.client.delete_instance("i", false).await.unwrap();
+    // Its activity has the same number as the one before.
+    let ended = details(world.run("i", "calls", "missing").await);
+    let ErrorDetails::Poison { attempt_count, .. } = ended else {
+        panic!("{ended:?}");
+    };
+    assert_eq!(attempt_count, 3);
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn another_node_with_the_handler_takes_what_this_one_does_not_know() {
     let store = in_memory().await;
     let patient = RuntimeOptions {

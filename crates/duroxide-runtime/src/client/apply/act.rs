@@ -9,12 +9,44 @@ use duroxide_core::{TERMINATE_PREFIX, WorkItem};
 use super::{Applied, Verb};
 use crate::client::audit::Change;
 use crate::client::{Client, ClientError};
+use crate::failures::Failures;
 
 /// How many dead letters are looked at in one step.
 const LETTERS: u32 = 1_000;
 
 impl Client {
+    /// Applies the verb to one instance. What the store failed to do is tried once more, as it may have shared a
+    /// transaction with what failed; if it fails again and the store answers otherwise, that is about this one alone.
     pub(super) async fn act(
+        &self,
+        verb: &Verb,
+        one: &InstanceSummary,
+        is_dry: bool,
+        failures: &mut Failures,
+    ) -> Result<Applied, ClientError> {
+        let mut done = self.act_once(verb, one, is_dry).await;
+        if done.as_ref().is_err_and(ClientError::is_retryable) {
+            done = self.act_once(verb, one, is_dry).await;
+        }
+        match done {
+            Err(ClientError::Provider(error)) if error.is_retryable() => {
+                if let Err(error) = failures.is_of_one(self.admin()?, &error).await {
+                    // The next call begins anew.
+                    failures.end();
+                    return Err(error.into());
+                }
+                let why = error.to_string();
+                Ok(Applied::Refused { count: 0, why })
+            }
+            Err(error) => Err(error),
+            Ok(applied) => {
+                failures.end();
+                Ok(applied)
+            }
+        }
+    }
+
+    async fn act_once(
         &self,
         verb: &Verb,
         one: &InstanceSummary,
@@ -200,7 +232,7 @@ impl Client {
     }
 }
 
-/// What is wrong with one instance does not stop the others; a store that is away, or that cannot do it at all, does.
+/// What is wrong with one instance does not stop the others; a store that may be away, or cannot do it at all, does.
 fn refused(error: ClientError, count: u64) -> Result<Applied, ClientError> {
     let stops = match &error {
         ClientError::Provider(error) => error.is_retryable() || error.is_store_closed(),

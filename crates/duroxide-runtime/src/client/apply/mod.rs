@@ -12,6 +12,7 @@ use duroxide_core::provider::{
 };
 
 use super::{Client, ClientError};
+use crate::failures::Failures;
 pub use verb::Verb;
 
 /// How many instances are read at once.
@@ -65,6 +66,7 @@ pub struct Applying<'c> {
     /// The place of the last instance that is done with.
     done: Option<PageCursor>,
     progress: Progress,
+    failures: Failures,
 }
 
 impl Client {
@@ -114,6 +116,7 @@ impl Client {
             page: VecDeque::new(),
             done: query.after.clone(),
             progress: Progress::default(),
+            failures: Failures::default(),
         }
     }
 }
@@ -145,7 +148,8 @@ impl Applying<'_> {
     /// # Errors
     ///
     /// `ManagementNotAvailable`, `InvalidInput` if the verb itself is not valid, or what the store says: that it is out
-    /// of reach, for instance. The instance is not done with then: another call begins with it.
+    /// of reach, for instance. The instance is not done with then: another call begins with it. A store that answers
+    /// otherwise, and cannot read or write this instance, refuses it alone.
     pub async fn next(&mut self) -> Result<Option<(InstanceSummary, Applied)>, ClientError> {
         self.verb.check()?;
         while self.page.is_empty() {
@@ -160,7 +164,10 @@ impl Applying<'_> {
         let Some(one) = self.page.front() else {
             return Ok(None);
         };
-        let became = self.client.act(&self.verb, one, self.is_dry).await?;
+        let act = self
+            .client
+            .act(&self.verb, one, self.is_dry, &mut self.failures);
+        let became = act.await?;
         let count = match became {
             Applied::Reached { .. } => &mut self.progress.reached,
             Applied::Unchanged => &mut self.progress.unchanged,

@@ -17,7 +17,7 @@ fn start_of_child(child: &str, parent: Incarnation) -> (Box<dyn Job>, Reply<()>)
 fn delete(instance: &str) -> (Box<dyn Job>, Reply<u64>) {
     let ids = [instance.to_owned()];
     write_job(LeaseView::Needed, move |tx: &mut WriterTx<'_>| {
-        Ok(delete::atomic(tx, &ids, true)?.instances_deleted)
+        Ok(delete::atomic(tx, &ids, true)?.counts.instances_deleted)
     })
 }
 

@@ -14,7 +14,7 @@ use crate::ops::{
     commit_turn, dead_letter, fetch_turn, fetch_work, pending, renew_turn, store_lease,
 };
 use crate::tables::deletions::RestoreToken;
-use crate::tables::whole_instance;
+use crate::tables::{whole_instance, worker_queue};
 use crate::token;
 use crate::writer_tx::testing::Writer;
 
@@ -117,7 +117,7 @@ fn an_instance_with_many_activities_and_unborn_children_is_deleted_in_bounded_st
         assert!(changes <= BOUND, "{changes} rows");
     };
     let mut total = DeleteInstanceResult::default();
-    changed(&mut |tx| total = atomic(tx, &["i".to_owned()], true).unwrap());
+    changed(&mut |tx| total = atomic(tx, &["i".to_owned()], true).unwrap().counts);
     let running = executions::count_running(&Tx::new(&statements, 1));
     assert_eq!(running.unwrap(), 0);
     let held = "worker_queue WHERE instance_id = 'i' AND locked_until < 1000";

@@ -7,12 +7,14 @@
 //! (`sweep.rs`), a bounded number of rows at a time, so that turns are not held up behind it; if the process dies
 //! meanwhile, the next one that opens the store goes on with it, and so does a claim that meets a new instance of the
 //! id, an activity that is left, or a child that is not to begin (`unborn.rs`). None of what is left is shown or handed
-//! out. Messages that came after the deletion are for the new instance and stay.
+//! out. Messages that came after the deletion are for the new instance and stay. A message or an activity that cannot be
+//! read stays too, and is left of the instance for good (`going.rs`).
 
+mod going;
 mod sweep;
 mod unborn;
 
-pub(crate) use sweep::{sweep, sweep_activities, sweep_left};
+pub(crate) use sweep::{Still, Swept, sweep, sweep_activities, sweep_deleted};
 
 use std::collections::HashSet;
 
@@ -25,17 +27,27 @@ use crate::ops::steps::{INSTANCE_ROWS, STEP_INSTANCES, STEP_ROWS};
 use crate::tables::deletions::{self, Left};
 use crate::tables::{
     executions, heartbeats, instance_locks, instances, orchestrator_queue, pauses, readable, rests,
-    worker_queue,
 };
 use crate::tx::{InstanceChange, Tx, stored_ms};
 use crate::writer_tx::WriterTx;
 
+/// What one transaction deleted.
+#[derive(Debug, Default)]
+pub(crate) struct Deleted {
+    pub(crate) counts: DeleteInstanceResult,
+    /// Instances of which something is left, for [`sweep_deleted`].
+    pub(crate) left_of: Vec<String>,
+}
+
+impl Deleted {
+    pub(crate) fn add(&mut self, other: Self) {
+        add(&mut self.counts, &other.counts);
+        self.left_of.extend(other.left_of);
+    }
+}
+
 /// Deletes these instances together or not at all.
-pub(crate) fn atomic(
-    tx: &mut WriterTx<'_>,
-    ids: &[String],
-    force: bool,
-) -> Result<DeleteInstanceResult> {
+pub(crate) fn atomic(tx: &mut WriterTx<'_>, ids: &[String], force: bool) -> Result<Deleted> {
     let listed: HashSet<&str> = ids.iter().map(String::as_str).collect();
     for id in ids {
         if !force && instances::is_live(tx, id)? {
@@ -82,7 +94,7 @@ pub(crate) struct BulkStep {
     pub(crate) looked_at: usize,
     /// How many of them went.
     pub(crate) deleted: usize,
-    pub(crate) counts: DeleteInstanceResult,
+    pub(crate) gone: Deleted,
     /// The first root that was not looked at has a family too large for one transaction: it goes by
     /// [`delete_family`](super::delete_family).
     pub(crate) is_too_large: bool,
@@ -115,14 +127,14 @@ pub(crate) fn bulk_step(
         if any_live(tx, &tree)? {
             continue;
         }
-        add(&mut done.counts, &remove(tx, &tree, &mut left)?);
+        done.gone.add(remove(tx, &tree, &mut left)?);
         done.deleted += 1;
     }
     Ok(done)
 }
 
 /// Deletes these instances and as much of what they hold as fits; the caller has made sure that they can go.
-pub(super) fn some(tx: &mut WriterTx<'_>, ids: &[String]) -> Result<DeleteInstanceResult> {
+pub(super) fn some(tx: &mut WriterTx<'_>, ids: &[String]) -> Result<Deleted> {
     let mut left = STEP_ROWS;
     remove(tx, ids, &mut left)
 }
@@ -154,8 +166,8 @@ fn any_live(tx: &Tx<'_>, ids: &[String]) -> Result<bool> {
 /// Deletes these instances; `left` is how many rows the transaction may still delete. What makes an instance visible
 /// goes in any case, and so do the leases of its activities and of first turns of its children; of all else that it
 /// holds or gave others to do as much as is left.
-fn remove(tx: &mut WriterTx<'_>, ids: &[String], left: &mut usize) -> Result<DeleteInstanceResult> {
-    let mut total = DeleteInstanceResult::default();
+fn remove(tx: &mut WriterTx<'_>, ids: &[String], left: &mut usize) -> Result<Deleted> {
+    let mut total = Deleted::default();
     for id in ids {
         deletions::end_restore(tx, id)?;
         instance_locks::revoke(tx, id)?;
@@ -168,21 +180,22 @@ fn remove(tx: &mut WriterTx<'_>, ids: &[String], left: &mut usize) -> Result<Del
         };
         let all = Left {
             queued_to: orchestrator_queue::last_id(tx, id)?,
-            work_to: worker_queue::last_id(tx)?,
+            work_to: going::last_activity(tx, id)?,
             life: instances::incarnation(tx, id)?,
         };
         let mut gone = sweep::some(tx, id, all, left)?;
-        if *left == 0 {
+        if *left == 0 || gone.still != Left::default() {
             if let Some(life) = gone.still.life {
                 unborn::revoke_leases(tx, life)?;
             }
-            let held = worker_queue::delete_held_of(tx, id)?;
+            let held = going::held_activities(tx, id)?;
             gone.counts.queue_messages_deleted += as_u64(held);
             deletions::add(tx, id, gone.still)?;
+            total.left_of.push(id.clone());
         }
         gone.counts.executions_deleted += as_u64(current);
         gone.counts.instances_deleted = u64::from(instances::delete(tx, id)?);
-        add(&mut total, &gone.counts);
+        add(&mut total.counts, &gone.counts);
         tx.writer().memory.forget(id);
         tx.effects.instance_changed(id, InstanceChange::Unknown);
     }

@@ -3,59 +3,114 @@
 
 use duroxide_core::provider::DeleteInstanceResult;
 
-use super::{as_u64, unborn};
+use super::{as_u64, going, unborn};
 use crate::error::Result;
 use crate::tables::deletions::{self, Left};
-use crate::tables::{executions, heartbeats, history, kv, orchestrator_queue, worker_queue};
+use crate::tables::{executions, heartbeats, history, kv};
 use crate::tx::Tx;
+use crate::writer_tx::WriterTx;
 
 /// What one sweep deleted.
 #[derive(Debug, Default)]
 pub(crate) struct Swept {
     pub(crate) rows: usize,
     pub(crate) counts: DeleteInstanceResult,
+    pub(crate) still: Still,
 }
 
-/// Deletes some of what is left of an instance that was deleted before. Less than is allowed is the last of it.
+/// What a sweep leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Still {
+    #[default]
+    Nothing,
+    /// Rows for the next sweep, perhaps.
+    Some,
+    /// Only rows that cannot be read, or not deleted beside such a row: they stay until a backup is restored.
+    Unreadable,
+}
+
+impl Swept {
+    /// Whether the next sweep finds less.
+    pub(crate) fn comes_further(&self) -> bool {
+        self.rows > 0 || self.still != Still::Unreadable
+    }
+}
+
+/// Deletes some of what is left of an instance that was deleted before.
 ///
 /// Looks inside the transaction whether anything is left: the caller read that before, and by now another sweep may be
 /// through, and the rows under this id may belong to the next instance of the id or to one that was restored.
-pub(crate) fn sweep(tx: &mut Tx<'_>, instance: &str, rows_max: usize) -> Result<Swept> {
+///
+/// Passes over what cannot be read. A transaction that meets it for the first time fails, and the next one comes
+/// further.
+pub(crate) fn sweep(tx: &mut WriterTx<'_>, instance: &str, rows_max: usize) -> Result<Swept> {
     let Some(all) = deletions::of(tx, instance)? else {
         return Ok(Swept::default());
     };
+    let damaged = tx.writer().damaged;
+    if damaged.contains_leftover(instance) {
+        return Ok(Swept {
+            still: Still::Unreadable,
+            ..Swept::default()
+        });
+    }
+    damaged.remembering(
+        || sweep_readable(tx, instance, all, rows_max),
+        |why| damaged.add_leftover(instance, why),
+    )
+}
+
+/// As [`sweep`], and nothing if the id is being restored by now: what was left of the deletion is gone then.
+pub(crate) fn sweep_deleted(
+    tx: &mut WriterTx<'_>,
+    instance: &str,
+    rows_max: usize,
+) -> Result<Swept> {
+    if deletions::of(tx, instance)?.is_some_and(|left| left.is_restore()) {
+        return Ok(Swept::default());
+    }
+    sweep(tx, instance, rows_max)
+}
+
+fn sweep_readable(
+    tx: &mut WriterTx<'_>,
+    instance: &str,
+    all: Left,
+    rows_max: usize,
+) -> Result<Swept> {
     let mut left = rows_max;
     let gone = some(tx, instance, all, &mut left)?;
-    if left > 0 {
+    let still = if left == 0 {
+        Still::Some
+    } else if gone.still == Left::default() {
+        Still::Nothing
+    } else {
+        Still::Unreadable
+    };
+    if still == Still::Nothing {
         deletions::remove(tx, instance)?;
         // A new instance of this id may wait for it.
         let now = tx.now;
         tx.effects.turn_claimable_at(now);
-    } else {
+    } else if gone.still != all {
         deletions::set(tx, instance, gone.still)?;
     }
     Ok(Swept {
         rows: rows_max - left,
         counts: gone.counts,
+        still,
     })
 }
 
-/// Deletes some of what is left of an instance, if anything is; returns whether nothing is then.
-pub(crate) fn sweep_left(tx: &mut Tx<'_>, instance: &str, rows_max: usize) -> Result<bool> {
-    sweep(tx, instance, rows_max)?;
-    Ok(!deletions::contains(tx, instance)?)
-}
-
 /// Deletes activities that are left of a deleted instance, as many as are left to the transaction.
-pub(crate) fn sweep_activities(tx: &Tx<'_>, instance: &str, left: &mut usize) -> Result<()> {
+pub(crate) fn sweep_activities(tx: &WriterTx<'_>, instance: &str, left: &mut usize) -> Result<()> {
     let Some(all) = deletions::of(tx, instance)? else {
         return Ok(());
     };
     let Some(last) = all.work_to else {
         return Ok(());
     };
-    let (_, is_all) = worker_queue::delete_up_to(tx, instance, last, left)?;
-    if is_all {
+    if going::activities(tx, instance, last, left)?.is_all {
         let still = Left {
             work_to: None,
             ..all
@@ -71,26 +126,31 @@ pub(super) struct Gone {
     pub(super) still: Left,
 }
 
-/// Deletes of an instance what is left to the transaction. Nothing is left of the instance if the transaction may
-/// delete more.
-pub(super) fn some(tx: &mut Tx<'_>, instance: &str, all: Left, left: &mut usize) -> Result<Gone> {
+/// Deletes of an instance what is left to the transaction. If the transaction may delete more, nothing is left of the
+/// instance but what `still` names, and that cannot be read.
+pub(super) fn some(
+    tx: &mut WriterTx<'_>,
+    instance: &str,
+    all: Left,
+    left: &mut usize,
+) -> Result<Gone> {
     let mut still = Left::default();
     let mut queued = 0;
     // First: what a restore has here is its token, which any sweep takes away.
     if let Some(last) = all.queued_to {
-        let (messages, is_all) = orchestrator_queue::delete_up_to(tx, instance, last, left)?;
-        still.queued_to = all.queued_to.filter(|_| !is_all);
-        queued += messages;
+        let messages = going::messages(tx, instance, last, left)?;
+        still.queued_to = all.queued_to.filter(|_| !messages.is_all);
+        queued += messages.rows;
     }
     if let Some(life) = all.life {
-        let (starts, is_all) = unborn::delete(tx, life, left)?;
-        still.life = all.life.filter(|_| !is_all);
-        queued += starts;
+        let starts = unborn::delete(tx, life, left)?;
+        still.life = all.life.filter(|_| !starts.is_all);
+        queued += starts.rows;
     }
     if let Some(last) = all.work_to {
-        let (activities, is_all) = worker_queue::delete_up_to(tx, instance, last, left)?;
-        still.work_to = all.work_to.filter(|_| !is_all);
-        queued += activities;
+        let activities = going::activities(tx, instance, last, left)?;
+        still.work_to = all.work_to.filter(|_| !activities.is_all);
+        queued += activities.rows;
     }
     kv::delete_instance(tx, instance, left)?;
     let mut counts = records(tx, instance, left)?;

@@ -32,7 +32,7 @@ fn an_instance_with_many_messages_and_executions_is_deleted_in_bounded_steps() {
         assert!(changes <= bound, "{changes} rows");
     };
     let mut total = DeleteInstanceResult::default();
-    changed(&mut |tx| total = atomic(tx, &["i".to_owned()], true).unwrap());
+    changed(&mut |tx| total = atomic(tx, &["i".to_owned()], true).unwrap().counts);
     assert_eq!(
         executions::count_running(&Tx::new(&statements, 1)).unwrap(),
         0
@@ -143,7 +143,7 @@ fn one_step_of_a_bulk_deletion_deletes_a_bounded_number_of_rows() {
         let changes = conn.total_changes() - before;
         assert!(changes <= STEP_ROWS as u64 * 11 / 10, "{changes} rows");
         roots = &roots[done.looked_at..];
-        events += done.counts.events_deleted;
+        events += done.gone.counts.events_deleted;
         while let Some(left) = deletions::next(&tx, None).unwrap() {
             let swept = sweep(&mut tx, &left, STEP_ROWS).unwrap();
             events += swept.counts.events_deleted;

@@ -158,10 +158,17 @@ pub(super) fn choose(tx: &WriterTx<'_>, ask: &Ask) -> Result<Chosen> {
         leaves_some: false,
         left_to_next: 0,
     };
-    for _ in 0..LOOKS_MAX.max(ask.max) {
+    let mut looks = 0;
+    while looks < LOOKS_MAX.max(ask.max) {
         let Some((head, source)) = next(tx, &mut walks, step)? else {
             return Ok(chosen);
         };
+        // Messages that cannot be read cannot be handed out, and other instances must not wait for them. They do not
+        // count: no claim puts anything right about them.
+        if tx.writer().damaged.has_unreadable_messages(&head.instance) {
+            continue;
+        }
+        looks += 1;
         if seen.insert(head.instance.clone()) {
             chosen.look_at(tx, ask, &head, source)?;
         }
@@ -239,10 +246,6 @@ impl Chosen {
         if is_turn_over || in_flight.contains(instance) {
             return Ok(());
         }
-        // Messages that cannot be read cannot be handed out, and other instances must not wait for them.
-        if let Some(Damage::Messages(_)) = tx.writer().damaged.get(instance) {
-            return Ok(());
-        }
         if pause::holds_back(tx, instance)? {
             self.held_back.push(HeldBack {
                 id: head.id,
@@ -258,9 +261,7 @@ impl Chosen {
                 return Ok(());
             }
             Examined::BeingDeleted(deleted) => {
-                // What cannot be read cannot be deleted, and keeps only those that wait for it.
-                let is_damaged = tx.writer().damaged.get(&deleted).is_some();
-                if !is_damaged && self.being_deleted.last() != Some(&deleted) {
+                if self.being_deleted.last() != Some(&deleted) {
                     self.being_deleted.push(deleted);
                 }
                 return Ok(());

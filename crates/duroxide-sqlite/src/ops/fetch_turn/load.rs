@@ -39,7 +39,7 @@ impl RawHistory {
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Loaded { events, .. } => events.iter().map(Vec::len).sum(),
-            Self::Large(large) => large.read,
+            Self::Large(large) => large.read(),
             Self::Unchanged(_) | Self::Damaged(_) => 0,
         }
     }
@@ -64,6 +64,11 @@ pub(crate) struct LargePart {
 }
 
 impl LargeHistory {
+    /// How many bytes of it the claim read.
+    pub(super) fn read(&self) -> usize {
+        self.read
+    }
+
     /// Reads some of it; `None` if it is gone with its instance.
     pub(crate) fn part(&self, tx: &Tx<'_>, after: Option<u64>) -> Result<Option<LargePart>> {
         if !self.is_there(tx)? {

@@ -2,7 +2,8 @@
 //! caller; or, if there are none, when to look again.
 //!
 //! The transaction chooses (`choose.rs`), leases, and reads the histories that are small (`load.rs`). A large one is
-//! read afterwards (`large_histories.rs` of the crate), and decoding (`decode.rs`) happens in the caller's task.
+//! read afterwards (`large_histories.rs` of the crate), and decoding (`decode.rs`) happens in the caller's task. A turn
+//! with a large history is claimed alone: others would wait under their leases until it is read.
 
 mod choose;
 mod decode;
@@ -57,6 +58,11 @@ pub(crate) struct Ask {
 }
 
 impl Ask {
+    /// How long a claim leases its turns for.
+    pub(crate) fn lock_timeout(&self) -> Duration {
+        self.lock_timeout
+    }
+
     pub(crate) fn new(claim: &TurnClaim, grace: Duration) -> Self {
         Self {
             max: claim.max.max(1),
@@ -83,6 +89,8 @@ pub(crate) struct RawTurn {
     messages: Vec<ClaimedMessage>,
     incarnation: Option<Incarnation>,
     history: RawHistory,
+    /// Whether the read of a large history failed.
+    is_unreadable_for_now: bool,
 }
 
 impl RawTurn {
@@ -100,6 +108,16 @@ impl RawTurn {
             RawHistory::Large(large) => Some(large),
             RawHistory::Unchanged(_) | RawHistory::Loaded { .. } | RawHistory::Damaged(_) => None,
         }
+    }
+
+    /// The read of its history failed: it is given back, to be tried again later.
+    pub(crate) fn read_failed(&mut self) {
+        self.is_unreadable_for_now = true;
+    }
+
+    /// Whether a read of its history failed.
+    pub(crate) fn is_unreadable_for_now(&self) -> bool {
+        self.is_unreadable_for_now
     }
 
     /// The history was read, or it is known why it cannot be.
@@ -146,10 +164,18 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimTry<RawTurn
             leaves_some = true;
             break;
         }
-        let taken = take(tx, ask, candidate, hand_out, &mut hidden)?;
-        let Some((turn, lease)) = taken else {
-            leaves_some = true;
-            continue;
+        let taken = take(tx, ask, candidate, hand_out, &mut hidden, found.is_empty())?;
+        let (turn, lease) = match taken {
+            Taken::Turn(turn, lease) => (turn, lease),
+            Taken::HeldBack => {
+                leaves_some = true;
+                continue;
+            }
+            Taken::TooLarge { read } => {
+                leaves_some = true;
+                bytes += read;
+                continue;
+            }
         };
         bytes += turn.history.bytes();
         messages += turn.messages.len();
@@ -158,8 +184,13 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimTry<RawTurn
             .iter()
             .map(|one| one.json.len())
             .sum::<usize>();
+        let is_large = turn.large_history().is_some();
         found.push(turn);
         leases.push(lease);
+        if is_large {
+            leaves_some = true;
+            break;
+        }
     }
     let due = if found.is_empty() {
         next_due(tx, ask, &outlook)?
@@ -183,12 +214,12 @@ pub(crate) fn claim(tx: &mut WriterTx<'_>, ask: &Ask) -> Result<ClaimTry<RawTurn
 /// instances, goes on with deletions, moves messages into the lane where they belong. Returns whether it leaves
 /// something to the next claim.
 fn put_right(tx: &mut WriterTx<'_>, ask: &Ask, chosen: &Chosen) -> Result<bool> {
-    let mut leaves_some = !chosen.being_deleted.is_empty() || !chosen.held_back.is_empty();
+    let mut leaves_some = !chosen.held_back.is_empty();
     let mut left = AWAITING_START_MAX;
     for unknown in &chosen.unknown_instances {
         leaves_some |= left == 0 || unknown_instances::settle(tx, unknown, ask.grace, &mut left)?;
     }
-    finish_deletions(tx, &chosen.being_deleted)?;
+    leaves_some |= finish_deletions(tx, &chosen.being_deleted)?;
     for (id, lane) in &chosen.misplaced {
         orchestrator_queue::move_to(tx, *id, lane)?;
     }
@@ -203,17 +234,20 @@ fn put_right(tx: &mut WriterTx<'_>, ask: &Ask, chosen: &Chosen) -> Result<bool> 
 }
 
 /// Goes on with deletions that stand in the way of new instances, or whose children are not to begin: the process that
-/// began them may have died.
-fn finish_deletions(tx: &mut WriterTx<'_>, instances: &[String]) -> Result<()> {
+/// began them may have died. Returns whether the next claim meets less of them: what cannot be read cannot be deleted,
+/// and keeps only those that wait for it.
+fn finish_deletions(tx: &mut WriterTx<'_>, instances: &[String]) -> Result<bool> {
     let mut left = STEP_ROWS;
+    let mut comes_further = false;
     for instance in instances {
         if left == 0 {
-            break;
+            return Ok(true);
         }
-        let swept = delete::sweep(tx, instance, left);
-        left -= noting_damage(tx, instance, Damage::Messages, swept)?.rows;
+        let swept = delete::sweep(tx, instance, left)?;
+        left -= swept.rows;
+        comes_further |= swept.comes_further();
     }
-    Ok(())
+    Ok(comes_further)
 }
 
 /// When something becomes claimable for this caller without another write.
@@ -250,15 +284,31 @@ fn earlier(one: Option<i64>, other: Option<i64>) -> Option<i64> {
     one.into_iter().chain(other).min()
 }
 
-/// Takes one candidate. Its lease is written at once, unless the turn is handed out before the commit. `None`: all that
-/// the claim met were queue messages that are held back; they are out of sight for the next one.
+/// What became of a candidate.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly always the large one, and never kept"
+)]
+enum Taken {
+    Turn(RawTurn, EarlyLease),
+    /// All that the claim met were queue messages that are held back; they are out of sight for the next one.
+    HeldBack,
+    /// Its history is large, and other turns of the claim would wait under their leases until it is read. It has
+    /// waited longest when the next claim comes, which takes it alone. `read` bytes of it were read to find out.
+    TooLarge {
+        read: usize,
+    },
+}
+
+/// Takes one candidate. Its lease is written at once, unless the turn is handed out before the commit.
 fn take(
     tx: &WriterTx<'_>,
     ask: &Ask,
     mut candidate: Candidate,
     hand_out: HandOut,
     hidden: &mut usize,
-) -> Result<Option<(RawTurn, EarlyLease)>> {
+    is_first: bool,
+) -> Result<Taken> {
     if candidate.messages_await_start {
         orchestrator_queue::end_wait_for_start(tx, &candidate.instance)?;
     }
@@ -273,8 +323,17 @@ fn take(
         *hidden += batch.to_hide.len();
         orchestrator_queue::hide_queue_messages(tx, &candidate.instance, &batch.to_hide)?;
         if batch.messages.is_empty() {
-            return Ok(None);
+            return Ok(Taken::HeldBack);
         }
+    }
+    // The first one is taken however large it is. It is leased first: a claim that has written something when it meets a
+    // damaged page runs again at once, and avoids that page.
+    let loaded = match is_first {
+        true => None,
+        false => Some(history(tx, ask, &candidate)?),
+    };
+    if let Some(RawHistory::Large(large)) = &loaded {
+        return Ok(Taken::TooLarge { read: large.read() });
     }
     let memory = tx.writer().memory;
     memory.claimed(&candidate.instance, batch.is_all);
@@ -286,29 +345,37 @@ fn take(
     };
     if hand_out == HandOut::AfterCommit {
         instance_locks::grant(tx, &candidate.instance, &token, lease.until)?;
-        orchestrator_queue::tag(tx, &lease.messages, &token)?;
+        let tagged = orchestrator_queue::tag(tx, &lease.messages, &token);
+        noting_damage(tx, &candidate.instance, Damage::Messages, tagged)?;
     }
     let incarnation = match &candidate.handler {
         Some(handler) => handler.incarnation,
         None => Some(token::turn(&token)?.next_incarnation),
     };
-    let history = match tx.writer().damaged.get(&candidate.instance) {
-        Some(Damage::History(detail)) => RawHistory::Damaged(SqliteError::Damaged { detail }),
-        _ => {
-            let loaded = load::history(tx, ask, &candidate);
-            noting_damage(tx, &candidate.instance, Damage::History, loaded)?
-        }
+    let history = match loaded {
+        Some(history) => history,
+        None => history(tx, ask, &candidate)?,
     };
     let turn = RawTurn {
         incarnation,
         history,
+        is_unreadable_for_now: false,
         instance: candidate.instance,
         token,
         handler: candidate.handler,
         execution_id: candidate.execution_id,
         messages: batch.messages,
     };
-    Ok(Some((turn, lease)))
+    Ok(Taken::Turn(turn, lease))
+}
+
+fn history(tx: &WriterTx<'_>, ask: &Ask, candidate: &Candidate) -> Result<RawHistory> {
+    let instance = &candidate.instance;
+    if let Some(Damage::History(detail)) = tx.writer().damaged.get(instance) {
+        return Ok(RawHistory::Damaged(SqliteError::Damaged { detail }));
+    }
+    let loaded = load::history(tx, ask, candidate);
+    noting_damage(tx, instance, Damage::History, loaded)
 }
 
 /// What the claim takes of the messages of a candidate, and which ones it must hide.

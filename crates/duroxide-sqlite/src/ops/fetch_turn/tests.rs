@@ -11,6 +11,7 @@ use super::{AWAITING_START_MAX, Ask, HISTORIES_BYTES_MAX, RawTurn, claim};
 use crate::codec;
 use crate::connection::database::open_memory;
 use crate::connection::statements::Statements;
+use crate::damage::Damage;
 use crate::ops::{delete, enqueue};
 use crate::tables::history;
 use crate::tables::orchestrator_queue::Due;
@@ -65,6 +66,28 @@ fn one_claim_dead_letters_a_bounded_number_of_messages_for_instances_that_nobody
     }
     assert!(claims >= 3);
     assert_eq!(count(&conn, "orchestrator_queue"), 0);
+}
+
+#[test]
+fn instances_that_cannot_be_read_use_up_no_claim() {
+    let conn = open_memory().unwrap();
+    let statements = Statements::new(&conn);
+    let writer = Writer::new();
+    conn.execute_batch(
+        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 1500)
+         INSERT INTO orchestrator_queue (instance_id, kind, work_item, visible_at, created_at, lane)
+             SELECT 'hit' || x, 'StartOrchestration', '{}', 0, 0, '' FROM n
+             UNION ALL SELECT 'fine', 'StartOrchestration', '{}', 1, 0, '';",
+    )
+    .unwrap();
+    let mut tx = writer.tx(&statements, NOW);
+    for n in 1..=1_500 {
+        let why = Damage::Messages("a page".to_owned());
+        tx.writer().damaged.add(&format!("hit{n}"), why);
+    }
+    let claimed = claim(&mut tx, &ask(1)).unwrap();
+    let found: Vec<&str> = claimed.found.iter().map(RawTurn::instance).collect();
+    assert_eq!(found, ["fine"]);
 }
 
 #[test]
@@ -168,6 +191,35 @@ fn one_huge_event_is_not_read_by_the_claim() {
 }
 
 #[test]
+fn a_turn_with_a_large_history_is_claimed_alone() {
+    let conn = open_memory().unwrap();
+    let statements = Statements::new(&conn);
+    let writer = Writer::new();
+    let start = |instance: &str, at: i64| {
+        let sql = "INSERT INTO orchestrator_queue (instance_id, kind, work_item, visible_at, created_at, lane)
+             VALUES (?1, 'StartOrchestration', '{}', ?2, 0, '')";
+        conn.execute(sql, (instance, at)).unwrap();
+    };
+    start("before", 0);
+    huge(&writer, &statements);
+    start("behind", 2);
+    start("later", 3);
+    let mut claimed = Vec::new();
+    for _ in 0..3 {
+        let found = claim(&mut writer.tx(&statements, NOW), &ask(2)).unwrap();
+        let ids = found.found.iter().map(|turn| turn.instance().to_owned());
+        claimed.push((ids.collect::<Vec<_>>(), found.leaves_more));
+    }
+    let of = |ids: &[&str], more| (ids.iter().map(|id| (*id).to_owned()).collect(), more);
+    let expected = [
+        of(&["before"], true),
+        of(&["i"], true),
+        of(&["behind", "later"], true),
+    ];
+    assert_eq!(claimed, expected);
+}
+
+#[test]
 fn a_large_history_is_gone_with_its_life() {
     let conn = open_memory().unwrap();
     let statements = Statements::new(&conn);
@@ -182,7 +234,8 @@ fn a_large_history_is_gone_with_its_life() {
     let tx = writer.tx(&statements, NOW);
     assert!(history::last_event_id(&tx, "i", 1).unwrap().is_some());
     assert!(large.part(&tx, None).unwrap().is_none(), "being deleted");
-    while !delete::sweep_left(&mut writer.tx(&statements, NOW), "i", 100_000).unwrap() {}
+    let swept = delete::sweep(&mut writer.tx(&statements, NOW), "i", 100_000).unwrap();
+    assert_eq!(swept.still, delete::Still::Nothing);
     huge(&writer, &statements);
     conn.execute_batch("UPDATE instances SET incarnation = 8")
         .unwrap();

@@ -27,7 +27,7 @@ use duroxide_core::provider::{CLAIM_BYTES_MAX, CLAIM_QUEUE_MESSAGES_MAX, Pending
 use rusqlite::Row;
 
 use crate::error::Result;
-use crate::tables::budget::{rows, spend};
+use crate::tables::budget::Going;
 use crate::tx::{Tx, count, payload, payload_text, shown_ms};
 
 /// A claimed message.
@@ -332,41 +332,49 @@ pub(crate) fn delete_pending_timers(tx: &Tx<'_>, instance: &str) -> Result<()> {
 /// The number of the last message of an instance.
 pub(crate) fn last_id(tx: &Tx<'_>, instance: &str) -> Result<Option<i64>> {
     tx.one(
-        "SELECT MAX(id) FROM orchestrator_queue WHERE instance_id = ?1",
+        "SELECT MAX(id) FROM orchestrator_queue INDEXED BY idx_orch_instance WHERE instance_id = ?1",
         [instance],
         |row| row.get(0),
     )
 }
 
-/// Deletes messages of an instance up to a number, that one last, as many as are left to the transaction. Returns how
-/// many went, and whether those were all.
-pub(crate) fn delete_up_to(
+/// Numbers of messages of an instance below this one, at most `max`, without those that are passed over. The rows
+/// themselves are not read.
+pub(crate) fn ids_below(
     tx: &Tx<'_>,
     instance: &str,
     last: i64,
-    left: &mut usize,
-) -> Result<(usize, bool)> {
-    let mut ids: Vec<i64> = Vec::new();
-    let budget = rows(*left);
+    max: usize,
+    is_passed_over: impl Fn(i64) -> bool,
+) -> Result<Going> {
+    let mut going = Going::default();
     tx.walk(
-        "SELECT id, octet_length(work_item) FROM orchestrator_queue WHERE instance_id = ?1 AND id < ?2 LIMIT ?3",
-        (instance, last, budget),
+        "SELECT id FROM orchestrator_queue INDEXED BY idx_orch_instance WHERE instance_id = ?1 AND id < ?2",
+        (instance, last),
         |row| {
-            ids.push(row.get(0)?);
-            spend(left, row.get(1)?);
-            Ok(*left > 0)
+            let id = row.get(0)?;
+            Ok(going.meet(id, is_passed_over(id), max))
         },
     )?;
-    delete(tx, &ids)?;
-    if *left == 0 {
-        return Ok((ids.len(), false));
-    }
-    let and_last = tx.execute(
+    Ok(going)
+}
+
+/// How long the payload of a message is.
+pub(crate) fn payload_bytes(tx: &Tx<'_>, id: i64) -> Result<i64> {
+    tx.one(
+        "SELECT octet_length(work_item) FROM orchestrator_queue WHERE id = ?1",
+        [id],
+        |row| row.get(0),
+    )
+}
+
+/// Deletes a message if it is of this instance; returns whether it was.
+pub(crate) fn delete_of(tx: &Tx<'_>, instance: &str, id: i64) -> Result<bool> {
+    let deleted = tx.execute(
         "DELETE FROM orchestrator_queue WHERE id = ?2 AND instance_id = ?1",
-        (instance, last),
+        (instance, id),
     )?;
-    *left -= and_last.min(*left);
-    Ok((ids.len() + and_last, true))
+    Ok(deleted == 1)
 }
 
 /// How many messages are not claimed, and how many timers are not due yet.

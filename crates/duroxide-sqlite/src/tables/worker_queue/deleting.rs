@@ -1,64 +1,75 @@
-//! Activities of deleted instances. In: an instance, and up to which number its activities are to go. Out: fewer of
-//! them. Never more at once than the transaction may still delete, but for those that a worker holds.
+//! Activities of deleted instances. In: an instance, and up to which number its activities are to go. Out: their numbers
+//! from an index alone, what each costs, fewer of them. A row that cannot be read stands in no other one's way.
 
 use super::HELD_BACK_UNTIL;
 use crate::error::Result;
-use crate::tables::budget::{rows, spend};
+use crate::tables::budget::Going;
 use crate::tx::Tx;
 
-/// The highest number of any activity.
+/// The highest number of any activity. Reads the last row.
 pub(crate) fn last_id(tx: &Tx<'_>) -> Result<Option<i64>> {
     tx.one("SELECT MAX(id) FROM worker_queue", [], |row| row.get(0))
 }
 
-/// Deletes activities of an instance up to a number, as many as are left to the transaction. Returns how many went, and
-/// whether those were all.
-pub(crate) fn delete_up_to(
+/// Numbers of activities of an instance up to this one, at most `max`, without those that are passed over. The rows
+/// themselves are not read.
+pub(crate) fn ids_up_to(
     tx: &Tx<'_>,
     instance: &str,
     last: i64,
-    left: &mut usize,
-) -> Result<(usize, bool)> {
-    let mut ids: Vec<i64> = Vec::new();
-    let budget = rows(*left);
+    max: usize,
+    is_passed_over: impl Fn(i64) -> bool,
+) -> Result<Going> {
+    let mut going = Going::default();
     tx.walk(
-        "SELECT id, octet_length(work_item) FROM worker_queue INDEXED BY idx_worker_activity
-         WHERE instance_id = ?1 AND id <= ?2 LIMIT ?3",
-        (instance, last, budget),
+        "SELECT id FROM worker_queue INDEXED BY idx_worker_activity WHERE instance_id = ?1 AND id <= ?2",
+        (instance, last),
         |row| {
-            ids.push(row.get(0)?);
-            spend(left, row.get(1)?);
-            Ok(*left > 0)
+            let id = row.get(0)?;
+            Ok(going.meet(id, is_passed_over(id), max))
         },
     )?;
-    delete(tx, &ids)?;
-    Ok((ids.len(), *left > 0))
+    Ok(going)
 }
 
-/// Deletes the activities of an instance that workers hold, who find out with the next renewal; returns how many. They
-/// are found among all that are held: those are few, whatever waits for this instance.
-pub(crate) fn delete_held_of(tx: &Tx<'_>, instance: &str) -> Result<usize> {
+/// How long the payload of an activity is.
+pub(crate) fn payload_bytes(tx: &Tx<'_>, id: i64) -> Result<i64> {
+    tx.one(
+        "SELECT octet_length(work_item) FROM worker_queue WHERE id = ?1",
+        [id],
+        |row| row.get(0),
+    )
+}
+
+/// Whether an instance has any activity, from the index alone.
+pub(crate) fn any_of(tx: &Tx<'_>, instance: &str) -> Result<bool> {
     let any = tx.first(
-        "SELECT 1 FROM worker_queue WHERE instance_id = ?1 LIMIT 1",
+        "SELECT 1 FROM worker_queue INDEXED BY idx_worker_activity WHERE instance_id = ?1 LIMIT 1",
         [instance],
         |_| Ok(()),
     )?;
-    if any.is_none() {
-        return Ok(0);
-    }
-    let ids: Vec<i64> = tx.all(
-        "SELECT id FROM worker_queue INDEXED BY idx_worker_available
-         WHERE locked_until < ?2 AND instance_id = ?1",
-        (instance, HELD_BACK_UNTIL),
-        |row| row.get(0),
-    )?;
-    delete(tx, &ids)?;
-    Ok(ids.len())
+    Ok(any.is_some())
 }
 
-fn delete(tx: &Tx<'_>, ids: &[i64]) -> Result<()> {
-    for id in ids {
-        tx.execute("DELETE FROM worker_queue WHERE id = ?1", [id])?;
-    }
+/// Numbers of the activities that workers hold, without those that are passed over. The rows themselves are not read.
+pub(crate) fn ids_of_held(tx: &Tx<'_>, is_passed_over: impl Fn(i64) -> bool) -> Result<Vec<i64>> {
+    let mut found = Vec::new();
+    tx.walk(
+        "SELECT id FROM worker_queue INDEXED BY idx_worker_available WHERE locked_until < ?1",
+        [HELD_BACK_UNTIL],
+        |row| {
+            let id = row.get(0)?;
+            if !is_passed_over(id) {
+                found.push(id);
+            }
+            Ok(true)
+        },
+    )?;
+    Ok(found)
+}
+
+/// Deletes one.
+pub(crate) fn delete(tx: &Tx<'_>, id: i64) -> Result<()> {
+    tx.execute("DELETE FROM worker_queue WHERE id = ?1", [id])?;
     Ok(())
 }
