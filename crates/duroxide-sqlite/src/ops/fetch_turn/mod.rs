@@ -328,9 +328,10 @@ fn take(
     }
     // The first one is taken however large it is. It is leased first: a claim that has written something when it meets a
     // damaged page runs again at once, and avoids that page.
-    let loaded = match is_first {
-        true => None,
-        false => Some(history(tx, ask, &candidate)?),
+    let loaded = if is_first {
+        None
+    } else {
+        Some(history(tx, ask, &candidate)?)
     };
     if let Some(RawHistory::Large(large)) = &loaded {
         return Ok(Taken::TooLarge { read: large.read() });
