@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn an_attempt_that_its_orchestration_cancels_is_not_excused() {
         let lost = |running: &RunningActivities, activity: &ScheduledActivityIdentifier| {
-            running.cancel_lost(&[activity.instance.clone()]);
+            running.cancel_lost(std::slice::from_ref(&activity.instance));
         };
         let unwanted = |running: &RunningActivities, activity: &ScheduledActivityIdentifier| {
             running.cancel(activity, None);
