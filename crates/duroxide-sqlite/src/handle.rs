@@ -142,8 +142,8 @@ impl SqliteProvider {
         self.store.read(view, step).await.at(operation)
     }
 
-    /// As [`reading`](Self::reading), of one instance. What is damaged is damaged at the next try, too: who walks through
-    /// many goes on behind it, as not behind an outage.
+    /// As [`reading`](Self::reading), of one instance. What is damaged is damaged at the next try, too: who walks
+    /// through many goes on behind it, as not behind an outage.
     pub(crate) async fn reading_alone<T: Send + 'static>(
         &self,
         operation: &str,

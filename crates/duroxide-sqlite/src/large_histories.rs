@@ -21,8 +21,8 @@ use crate::writer_tx::WriterTx;
 /// The lease of a turn is renewed once this part of its length is over.
 const LEASE_PARTS: u32 = 3;
 
-/// Reads what is still to be read, and renews the leases of the turns meanwhile. A turn whose history stays unread is to
-/// be given back: its instance was deleted, its lease was lost, or the read failed with the error that is returned.
+/// Reads what is still to be read, and renews the leases of the turns meanwhile. A turn whose history stays unread is
+/// to be given back: its instance was deleted, its lease was lost, or the read failed with the error that is returned.
 pub(crate) async fn read(
     store: &Store,
     turns: &mut [RawTurn],
@@ -51,8 +51,8 @@ pub(crate) async fn read(
     failed
 }
 
-/// Waits for a read, and renews the lease of its turn as often as a third of its length is over: readers may be busy for
-/// longer than that. The caller renews it only when it has the turn.
+/// Waits for a read, and renews the lease of its turn as often as a third of its length is over: readers may be busy
+/// for longer than that. The caller renews it only when it has the turn.
 async fn keeping_lease(
     store: &Store,
     token: &str,

@@ -124,8 +124,8 @@ impl ActivityParts {
         name_of(&self.activity, self.incarnation)
     }
 
-    /// Whether an attempt that was cancelled is the store's fault: it was away, or it says before its time that the lease
-    /// is lost. What its orchestration does not want any more is nobody's fault, and is not claimed again.
+    /// Whether an attempt that was cancelled is the store's fault: it was away, or it says before its time that the
+    /// lease is lost. What its orchestration does not want any more is nobody's fault, and is not claimed again.
     pub(super) fn is_cancellation_excused(&self) -> bool {
         let registered = self.registered.as_ref();
         self.lease.is_store_at_fault()

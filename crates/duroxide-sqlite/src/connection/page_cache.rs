@@ -21,8 +21,8 @@ pub(crate) fn begin(conn: &Connection) -> Result<()> {
     Ok(conn.pragma_update(None, "cache_size", -SMALL)?)
 }
 
-/// Sets the cache for a log of this many pages. It becomes small again once the log has begun anew. The connection itself
-/// says what it has: the writer may have opened it a moment ago, while the log is long.
+/// Sets the cache for a log of this many pages. It becomes small again once the log has begun anew. The connection
+/// itself says what it has: the writer may have opened it a moment ago, while the log is long.
 pub(crate) fn fit(conn: &Connection, log_pages: usize) -> Result<()> {
     let size: i64 = conn.pragma_query_value(None, "cache_size", |row| row.get(0))?;
     let is_large = size == -LARGE;

@@ -7,8 +7,8 @@
 //! (`sweep.rs`), a bounded number of rows at a time, so that turns are not held up behind it; if the process dies
 //! meanwhile, the next one that opens the store goes on with it, and so does a claim that meets a new instance of the
 //! id, an activity that is left, or a child that is not to begin (`unborn.rs`). None of what is left is shown or handed
-//! out. Messages that came after the deletion are for the new instance and stay. A message or an activity that cannot be
-//! read stays too, and is left of the instance for good (`going.rs`).
+//! out. Messages that came after the deletion are for the new instance and stay. A message or an activity that cannot
+//! be read stays too, and is left of the instance for good (`going.rs`).
 
 mod going;
 mod sweep;

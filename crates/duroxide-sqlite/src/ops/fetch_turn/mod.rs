@@ -326,8 +326,8 @@ fn take(
             return Ok(Taken::HeldBack);
         }
     }
-    // The first one is taken however large it is. It is leased first: a claim that has written something when it meets a
-    // damaged page runs again at once, and avoids that page.
+    // The first one is taken however large it is. It is leased first: a claim that has written something when it meets
+    // a damaged page runs again at once, and avoids that page.
     let loaded = if is_first {
         None
     } else {

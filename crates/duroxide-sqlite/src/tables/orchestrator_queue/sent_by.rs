@@ -68,8 +68,8 @@ pub(crate) fn children_of(tx: &Tx<'_>, ids: &[i64]) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Instances with a row among the leases for which a start is queued, from indexes alone. Those that are leased are few,
-/// however many children have not begun.
+/// Instances with a row among the leases for which a start is queued, from indexes alone. Those that are leased are
+/// few, however many children have not begun.
 pub(crate) fn leased_with_start(tx: &Tx<'_>) -> Result<Vec<String>> {
     tx.all(
         "SELECT l.instance_id FROM instance_locks AS l WHERE EXISTS

@@ -1,5 +1,5 @@
-//! Activities of deleted instances. In: an instance, and up to which number its activities are to go. Out: their numbers
-//! from an index alone, what each costs, fewer of them. A row that cannot be read stands in no other one's way.
+//! Activities of deleted instances. In: an instance, and up to which number its activities are to go. Out: their
+//! numbers from an index alone, what each costs, fewer of them. A row that cannot be read stands in no other one's way.
 
 use super::HELD_BACK_UNTIL;
 use crate::error::Result;
