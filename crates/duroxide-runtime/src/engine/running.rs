@@ -265,7 +265,7 @@ mod tests {
     fn each_life_of_an_id_is_excused_for_itself() {
         let running = Arc::new(RunningActivities::default());
         let excuses = Excuses::new(10);
-        let [first, second] = [1, 2].map(|bits| {
+        let [first, second] = [2, 4].map(|bits| {
             let of_life = ActivityClaim {
                 incarnation: Some(Incarnation::from_random(bits)),
                 ..claim("i", 1)
