@@ -179,6 +179,7 @@ DECLARE
     v_expired text[];
     v_locked bigint[];
     v_busy text[];
+    v_skip text[] := '{}';
     v_rest text[];
     v_crowded text[];
     v_due bigint;
@@ -236,6 +237,7 @@ BEGIN
               CROSS JOIN LATERAL (
                   SELECT b.instance_id, b.ready_at, b.lock_token FROM inboxes AS b
                   WHERE b.lane = l.lane AND b.ready_at BETWEEN l.first AND v_now AND b.locked_until <= v_now
+                    AND b.instance_id <> ALL (v_skip)
                   ORDER BY b.ready_at LIMIT p_max FOR UPDATE SKIP LOCKED) AS b
               WHERE p_any OR l.lane = ANY (p_fit)
               ORDER BY b.ready_at LIMIT p_max) AS c;
@@ -246,7 +248,7 @@ BEGIN
             INTO v_found, v_expired
             FROM (SELECT b.instance_id, b.lock_token FROM inboxes AS b
                   WHERE b.cancel_at <= v_now - p_cancel_after AND b.ready_at <= v_now AND b.locked_until <= v_now
-                    AND b.instance_id <> ALL (coalesce(v_found, '{}')) AND b.lane <> ALL (p_barred || v_new)
+                    AND b.instance_id <> ALL (v_skip || coalesce(v_found, '{}')) AND b.lane <> ALL (p_barred || v_new)
                   ORDER BY b.cancel_at LIMIT p_max - coalesce(cardinality(v_found), 0) FOR UPDATE SKIP LOCKED) AS c;
         END IF;
         IF cardinality(v_expired) > 0 THEN
@@ -262,6 +264,9 @@ BEGIN
                   AND q.id <> ALL (v_locked);
                 v_found := ARRAY(SELECT f.id FROM unnest(v_found) WITH ORDINALITY AS f (id, n) WHERE f.id <> ALL (v_busy) ORDER BY f.n);
                 v_expired := ARRAY(SELECT f.id FROM unnest(v_expired) AS f (id) WHERE f.id <> ALL (v_busy));
+                v_skip := v_skip || v_busy;
+                -- Those behind them have their turn.
+                CONTINUE WHEN v_found = '{}';
             END IF;
         END IF;
         -- An attempt that ran out counts.

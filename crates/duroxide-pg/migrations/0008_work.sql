@@ -73,6 +73,20 @@ BEGIN
               ORDER BY w.id LIMIT p_max) AS c;
     END IF;
     IF p_owner IS NOT NULL AND v_lanes && p_bound THEN
+        -- A session whose row another transaction holds stays with its activities; the claim does not wait for it, and takes others.
+        v_bound_session := ARRAY(
+            SELECT DISTINCT w.session_id FROM unnest(v_lanes, v_from) AS l (lane, first)
+            CROSS JOIN LATERAL (
+                SELECT w.session_id FROM worker_queue AS w
+                WHERE w.lane = l.lane AND w.id + 0 >= l.first AND w.locked_until <= v_now AND w.visible_at <= v_now
+                ORDER BY w.id + 0 LIMIT greatest(p_max, 1000)) AS w
+            WHERE l.lane = ANY (p_bound) AND w.session_id IS NOT NULL);
+        v_free := ARRAY(SELECT s.session_id FROM sessions AS s
+                        WHERE s.session_id = ANY (v_bound_session) AND (s.locked_until <= v_now OR s.worker_id = p_owner)
+                        ORDER BY s.session_id FOR UPDATE SKIP LOCKED);
+        v_held := ARRAY(SELECT s.session_id FROM sessions AS s
+                        WHERE s.session_id = ANY (v_bound_session) AND s.session_id <> ALL (v_free)
+                          AND (s.locked_until <= v_now OR s.worker_id = p_owner));
         -- Of sessions that the owner does not hold yet, only so many, those that waited longest.
         SELECT array_agg(c.id ORDER BY c.id), array_agg(c.session_id ORDER BY c.id) INTO v_bound, v_bound_session
         FROM (SELECT d.id, d.session_id, d.is_held, dense_rank() OVER (PARTITION BY d.is_held ORDER BY d.first_id) AS place
@@ -83,6 +97,7 @@ BEGIN
                         FROM worker_queue AS w LEFT JOIN sessions AS s ON s.session_id = w.session_id
                         WHERE w.lane = l.lane AND w.id + 0 >= l.first AND w.locked_until <= v_now AND w.visible_at <= v_now
                           AND (s.session_id IS NULL OR s.locked_until <= v_now OR s.worker_id = p_owner)
+                          AND w.session_id <> ALL (v_held)
                         ORDER BY w.id + 0 LIMIT greatest(p_max, 1000) FOR UPDATE OF w SKIP LOCKED) AS w
                     WHERE l.lane = ANY (p_bound)) AS d) AS c
         WHERE c.is_held OR c.place <= p_new_sessions;
@@ -95,16 +110,11 @@ BEGIN
                              UNION ALL SELECT i.id, i.session_id FROM unnest(v_bound, v_bound_session) AS i (id, session_id)) AS a
               ORDER BY a.id LIMIT p_max) AS c;
         IF v_bound IS NOT NULL THEN
-            -- A session whose row another transaction holds stays with its activities; the claim does not wait for it.
-            v_free := ARRAY(SELECT s.session_id FROM sessions AS s WHERE s.session_id = ANY (v_bound_session) ORDER BY s.session_id
-                            FOR UPDATE SKIP LOCKED);
-            v_held := ARRAY(SELECT s.session_id FROM sessions AS s
-                            WHERE s.session_id = ANY (v_bound_session) AND s.session_id <> ALL (v_free));
             -- Another node may have taken a session meanwhile.
             WITH granted AS (
                 INSERT INTO sessions AS s (session_id, worker_id, locked_until, last_activity_at)
                 SELECT DISTINCT b.session_id COLLATE "C", p_owner, v_now + p_session_lock, v_now
-                FROM unnest(v_bound_session) AS b (session_id) WHERE b.session_id <> ALL (v_held) ORDER BY 1
+                FROM unnest(v_bound_session) AS b (session_id) ORDER BY 1
                 ON CONFLICT (session_id) DO UPDATE SET worker_id = excluded.worker_id, locked_until = excluded.locked_until,
                     last_activity_at = excluded.last_activity_at
                 WHERE s.locked_until <= v_now OR s.worker_id = excluded.worker_id
@@ -279,26 +289,28 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Sessions whose rows another transaction holds are renewed the next time.
+-- How many were renewed; -1 if another transaction holds the row of one: the others are renewed, and it is asked again.
 CREATE FUNCTION renew_sessions(p_expected bigint, p_owners text[], p_for bigint, p_idle bigint) RETURNS bigint
 LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
 DECLARE
     v_until timestamptz := clock_timestamp() + renewal_patience();
     v_now bigint := now_ms(p_expected);
     v_free text[];
+    v_is_all boolean;
     v_rows bigint;
 BEGIN
     LOOP
         v_free := ARRAY(SELECT t.session_id FROM sessions AS t WHERE t.worker_id = ANY (p_owners) AND t.locked_until > v_now
                         AND t.last_activity_at > v_now - p_idle ORDER BY t.session_id FOR UPDATE SKIP LOCKED);
-        EXIT WHEN clock_timestamp() > v_until OR cardinality(v_free) >= (
+        v_is_all := cardinality(v_free) >= (
             SELECT count(*) FROM sessions AS t WHERE t.worker_id = ANY (p_owners) AND t.locked_until > v_now
             AND t.last_activity_at > v_now - p_idle);
+        EXIT WHEN v_is_all OR clock_timestamp() > v_until;
         PERFORM pg_sleep(0.005);
     END LOOP;
     UPDATE sessions AS s SET locked_until = v_now + p_for WHERE s.session_id = ANY (v_free);
     GET DIAGNOSTICS v_rows = ROW_COUNT;
-    RETURN v_rows;
+    RETURN CASE WHEN v_is_all THEN v_rows ELSE -1 END;
 END $$;
 
 CREATE FUNCTION cleanup_sessions(p_expected bigint) RETURNS bigint LANGUAGE plpgsql SET lock_timeout = '1s' AS $$

@@ -9,14 +9,26 @@ CREATE TABLE heartbeats (
     FOREIGN KEY (instance_id, execution_id) REFERENCES executions (instance_id, execution_id) ON DELETE CASCADE
 ) WITH (fillfactor = 70);
 
--- Extends the lease of an activity and keeps what it said. Returns what is wrong with the lease, 'gone' if there is no execution to
--- keep it with, or nothing.
+-- Extends the lease of an activity and keeps what it said. Returns what is wrong with the lease, 'held' if another transaction holds
+-- the row (as `renew_work`), 'gone' if there is no execution to keep it with, or nothing.
 CREATE FUNCTION heartbeat_work(p_expected bigint, p_id bigint, p_token uuid, p_for bigint, p_call bigint, p_details text)
 RETURNS text LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
 DECLARE
-    v_now bigint := now_ms(p_expected);
+    v_until timestamptz := clock_timestamp() + renewal_patience();
+    v_now bigint;
     v_work worker_queue;
 BEGIN
+    LOOP
+        PERFORM 1 FROM worker_queue AS w WHERE w.id = p_id FOR UPDATE SKIP LOCKED;
+        EXIT WHEN FOUND OR NOT EXISTS (SELECT 1 FROM worker_queue AS w WHERE w.id = p_id);
+        IF clock_timestamp() > v_until THEN
+            RETURN (SELECT CASE WHEN w.lock_token IS DISTINCT FROM p_token THEN 'unknown'
+                                WHEN w.locked_until > now_ms(p_expected) THEN 'held' ELSE 'expired' END
+                    FROM worker_queue AS w WHERE w.id = p_id);
+        END IF;
+        PERFORM pg_sleep(0.005);
+    END LOOP;
+    v_now := now_ms(p_expected);
     UPDATE worker_queue AS w SET locked_until = v_now + p_for
     WHERE w.id = p_id AND w.lock_token = p_token AND w.locked_until > v_now RETURNING * INTO v_work;
     IF NOT FOUND THEN
@@ -24,7 +36,7 @@ BEGIN
             THEN 'expired' ELSE 'unknown' END;
     END IF;
     IF v_work.session_id IS NOT NULL THEN
-        UPDATE sessions AS s SET last_activity_at = v_now WHERE s.session_id = v_work.session_id AND s.locked_until > v_now;
+        PERFORM touch_sessions(ARRAY[v_work.session_id], v_now);
     END IF;
     INSERT INTO heartbeats AS h (instance_id, execution_id, call_id, details, said_at)
     SELECT e.instance_id, e.execution_id, p_call, p_details, v_now FROM executions AS e

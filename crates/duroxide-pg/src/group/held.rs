@@ -37,8 +37,8 @@ impl Held {
 
     /// The held instances that a write needs.
     pub(super) fn among<'o>(&self, op: &'o Op) -> Vec<&'o str> {
-        // The usual case: nothing is held.
-        if self.until.is_empty() {
+        // The usual case: nothing is held. Renewals wait for no row, and say nothing about what is held.
+        if self.until.is_empty() || op.is_renewal() {
             return Vec::new();
         }
         let mut needed = op.instances();
@@ -134,6 +134,12 @@ mod tests {
             token: uuid::Uuid::new_v4(),
             for_ms: 1,
         };
+        let message = duroxide_core::WorkItem::ExternalRaised {
+            instance: "a".to_owned(),
+            name: "go".to_owned(),
+            data: "{}".to_owned(),
+        };
+        let message = Op::Message(crate::codec::message(&message, None).unwrap());
         let mut held = Held::new(now);
         assert!(!held.may_try(now), "nothing is held");
         held.ended(&[], &a, now);
@@ -142,10 +148,11 @@ mod tests {
         assert!(!held.may_try(now) && held.next_at().is_none());
         held.ended(&a, &a, now);
         assert!(!held.may_try(now) && held.may_try(now + PAUSE));
-        assert_eq!(held.among(&renewal), ["a"]);
+        assert_eq!(held.among(&message), ["a"]);
+        assert!(held.among(&renewal).is_empty(), "it waits for no row");
         held.begin();
         held.ended(&a, &[], now + PAUSE);
-        assert!(held.among(&renewal).is_empty(), "it went through");
+        assert!(held.among(&message).is_empty(), "it went through");
     }
 
     #[test]

@@ -40,7 +40,7 @@ impl Store {
         force: bool,
     ) -> Result<DeleteInstanceResult> {
         let stored: Vec<String> = ids.iter().map(|id| text::owned(id)).collect();
-        let call = Call::new("delete_instances")
+        let call = Call::new("delete_together")
             .texts(stored.iter().map(String::as_str))
             .flag(force);
         let rows = self.db.transact_later(&[call]).await?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::connection::call::Call;
-use crate::error::Result;
+use crate::error::{PgError, Result};
 use crate::store::Store;
 use crate::text;
 use crate::time::duration_ms;
@@ -22,7 +22,8 @@ impl Store {
             .int(duration_ms(extend_for))
             .int(duration_ms(idle_timeout));
         let renewed: i64 = self.one(call).await?;
-        Ok(usize::try_from(renewed).unwrap_or(0))
+        // Negative: another transaction holds one of them. The others are renewed, and the caller asks again.
+        usize::try_from(renewed).map_err(|_| PgError::held())
     }
 
     /// Removes the sessions whose lease ran out and that have no work.

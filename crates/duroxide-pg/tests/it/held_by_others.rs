@@ -230,6 +230,65 @@ async fn messages_of_a_lease_that_ran_out_keep_no_other_turn_from_being_claimed_
     assert_eq!(found[0].attempt_count, 2, "its attempt counts once");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn held_sessions_use_up_no_place_of_a_claim() {
+    let schema = Schema::new();
+    let store = schema.open().await;
+    let claim = |max| WorkClaim {
+        session: Some(SessionFetchConfig {
+            owner_id: "worker".to_owned(),
+            lock_timeout: LEASE,
+        }),
+        ..WorkClaim::new(max, LEASE, SOON)
+    };
+    for id in 1..=3 {
+        let bound = activity(id, Some("s"));
+        store.enqueue_for_worker(bound).await.unwrap();
+    }
+    assert_eq!(store.claim_work(claim(1)).await.unwrap().len(), 1);
+    let rows = HeldRows::lock(&schema, "sessions").await;
+    store.enqueue_for_worker(activity(4, None)).await.unwrap();
+    let found = tokio::time::timeout(SOON, store.claim_work(claim(2))).await;
+    assert_eq!(found.expect("in time").unwrap().len(), 1, "the plain one");
+    rows.release().await;
+    assert_eq!(store.claim_work(claim(2)).await.unwrap().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_is_held_is_asked_for_again_and_a_heartbeat_does_not_wait_for_it() {
+    let schema = Schema::new();
+    let store = schema.open().await;
+    let bound = activity(1, Some("s"));
+    store.enqueue_for_worker(bound).await.unwrap();
+    let claim = WorkClaim {
+        session: Some(SessionFetchConfig {
+            owner_id: "worker".to_owned(),
+            lock_timeout: LEASE,
+        }),
+        ..WorkClaim::new(1, LEASE, SOON)
+    };
+    let found = store.claim_work(claim).await.unwrap();
+    let token = &found[0].lock_token;
+    let renew = || store.renew_session_lock(&["worker"], LEASE, LEASE);
+    let rows = HeldRows::lock(&schema, "sessions").await;
+    let refused = renew().await.unwrap_err();
+    assert!(refused.is_retryable(), "{refused}");
+    let began = Instant::now();
+    store
+        .heartbeat_work_item(token, LEASE, 1, "half")
+        .await
+        .unwrap();
+    assert!(began.elapsed() < Duration::from_secs(1));
+    rows.release().await;
+    assert_eq!(renew().await.unwrap(), 1);
+    let rows = HeldRows::lock(&schema, "worker_queue").await;
+    let began = Instant::now();
+    let refused = store.heartbeat_work_item(token, LEASE, 1, "more").await;
+    assert!(refused.unwrap_err().is_retryable());
+    assert!(began.elapsed() < Duration::from_secs(1));
+    rows.release().await;
+}
+
 /// Until so many statements of stores with this name wait for a lock.
 async fn until_waiting(schema: &Schema, many: i64) {
     let waiting = format!(
