@@ -1,6 +1,8 @@
 //! Deletions and prunings in steps: transactions of others go on between two of them. In: roots, or a filter. Out: what
 //! went, all in all. Each step is an operation of `ops/` and one transaction.
 
+use std::sync::Arc;
+
 use duroxide_core::provider::{
     DeleteInstanceResult, InstanceFilter, ProviderError, PruneOptions, PruneResult,
 };
@@ -187,7 +189,9 @@ impl SqliteProvider {
     }
 
     /// Deletes what is left of instances that a transaction of this call deleted; returns what went all in all. The
-    /// deletion itself is committed: what fails here is logged, and goes on with the next opening or a claim of the id.
+    /// deletion itself is committed: what fails here is logged, and goes on with the next deletion of this process, the
+    /// next opening or a claim of the id. What earlier deletions of this process left goes after that, and is not
+    /// counted.
     pub(crate) async fn sweep_left_of(
         &self,
         operation: &str,
@@ -198,7 +202,27 @@ impl SqliteProvider {
             let swept = self.sweep_one(operation, id, delete::sweep_deleted);
             delete::add(&mut gone, &swept.await);
         }
+        self.sweep_unswept(operation).await;
         gone
+    }
+
+    /// Deletes what deletions of this process left because they failed, were dropped, or replaced a tree whose caller
+    /// does not wait for that.
+    async fn sweep_unswept(&self, operation: &str) {
+        for id in self.store.unswept.all() {
+            self.sweep_one(operation, id, delete::sweep_deleted).await;
+        }
+    }
+
+    /// The same, beside the caller.
+    pub(crate) fn sweep_in_background(&self, operation: &'static str) {
+        if self.store.unswept.all().is_empty() {
+            return;
+        }
+        let provider = Self {
+            store: Arc::clone(&self.store),
+        };
+        tokio::spawn(async move { provider.sweep_unswept(operation).await });
     }
 
     /// Deletes what processes that died left of deletions and of restores. Only for opening: no restore of this process
@@ -239,6 +263,7 @@ impl SqliteProvider {
                 Ok(swept) => {
                     delete::add(&mut gone, &swept.counts);
                     if swept.still != Still::Some {
+                        self.store.unswept.remove(&instance);
                         return gone;
                     }
                     tries_left = SWEEP_TRIES;

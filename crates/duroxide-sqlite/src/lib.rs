@@ -60,6 +60,7 @@ mod store_clock;
 mod tables;
 mod token;
 mod tx;
+mod unswept;
 mod watch;
 mod writer;
 mod writer_memory;

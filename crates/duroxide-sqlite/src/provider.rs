@@ -221,8 +221,12 @@ impl Provider for SqliteProvider {
             LeaseView::NotNeeded
         };
         let step = move |tx: &mut WriterTx<'_>| ops::submit::run(tx, &submit);
-        // What is left of a replaced instance goes with the claims of the new one, which waits for it.
-        self.writing(OPERATION, leases, step).await
+        let submitted = self.writing(OPERATION, leases, step).await?;
+        if submitted == Submitted::Replaced {
+            // The new instance waits until nothing is left of the one it replaces; its caller does not.
+            self.sweep_in_background(OPERATION);
+        }
+        Ok(submitted)
     }
 
     fn submits_in_one_step(&self) -> bool {

@@ -30,6 +30,7 @@ use crate::readers;
 use crate::requests::{ClaimQueue, CloseOnDrop, Inbox, LeaseView, ReadJob, read_job, write_job};
 use crate::store_clock::{Pace, StoreClock};
 use crate::tx::Tx;
+use crate::unswept::Unswept;
 use crate::watch::{Watch, Watches};
 use crate::writer::{Source, Writer, WriterMessage};
 use crate::writer_memory::WriterMemory;
@@ -51,6 +52,7 @@ pub(crate) struct Store {
     uncommitted: Arc<Uncommitted>,
     failed_checkpoints: Failures,
     counted: Arc<Counted>,
+    pub(crate) unswept: Arc<Unswept>,
     /// `None` for a database in memory.
     database: Option<Database>,
     /// This lock decides who else may have the file open; `close` releases it after the threads have ended.
@@ -136,6 +138,7 @@ impl Store {
         let inbox = Arc::new(Inbox::new());
         let failed_checkpoints = Failures::default();
         let counted = Arc::new(Counted::default());
+        let unswept = Arc::new(Unswept::default());
         let writer = Writer {
             source,
             inbox: Arc::clone(&inbox),
@@ -146,6 +149,7 @@ impl Store {
             memory: WriterMemory::default(),
             caution: CrashCaution::new(last_shutdown, clock.now()),
             damaged: DamagedRows::default(),
+            unswept: Arc::clone(&unswept),
             clock: Arc::clone(&clock),
             recheck: if options.follows_system_clock() {
                 RECHECK
@@ -179,6 +183,7 @@ impl Store {
             uncommitted,
             failed_checkpoints,
             counted,
+            unswept,
             database: file.cloned(),
             file_use: Mutex::new(None),
             unknown_instance_grace: options.unknown_instance_grace,

@@ -8,6 +8,7 @@ use crate::connection::statements::Prepared;
 use crate::damage::DamagedRows;
 use crate::early::{CrashCaution, InFlight};
 use crate::tx::{Effects, Reading, Tx};
+use crate::unswept::Unswept;
 use crate::watch::Watches;
 use crate::writer_memory::WriterMemory;
 
@@ -19,6 +20,7 @@ pub(crate) struct WriterState<'c> {
     pub(crate) memory: &'c WriterMemory,
     pub(crate) caution: &'c CrashCaution,
     pub(crate) damaged: &'c DamagedRows,
+    pub(crate) unswept: &'c Unswept,
 }
 
 /// The writer's transaction as one request sees it.
@@ -80,6 +82,7 @@ pub(crate) mod testing {
         in_flight: InFlight,
         memory: WriterMemory,
         damaged: DamagedRows,
+        unswept: Unswept,
         caution: CrashCaution,
     }
 
@@ -90,6 +93,7 @@ pub(crate) mod testing {
                 in_flight: InFlight::default(),
                 memory: WriterMemory::default(),
                 damaged: DamagedRows::default(),
+                unswept: Unswept::default(),
                 caution: CrashCaution::new(LastShutdown::Clean, 0),
             }
         }
@@ -102,6 +106,7 @@ pub(crate) mod testing {
                 memory: &self.memory,
                 caution: &self.caution,
                 damaged: &self.damaged,
+                unswept: &self.unswept,
             };
             WriterTx::new(statements, Reading { now, ahead: 0 }, state)
         }

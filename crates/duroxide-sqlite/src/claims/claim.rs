@@ -255,6 +255,7 @@ mod tests {
             memory: &WriterMemory::default(),
             caution: &CrashCaution::new(LastShutdown::Clean, 0),
             damaged: &DamagedRows::default(),
+            unswept: &crate::unswept::Unswept::default(),
         };
         let mut tx = WriterTx::new(&statements, crate::tx::Reading { now: 0, ahead: 0 }, state);
         let returned = Arc::new(Returned::default());

@@ -31,6 +31,7 @@ use crate::kill;
 use crate::other_processes::ForeignCommits;
 use crate::requests::{Inbox, Job, Took};
 use crate::store_clock::StoreClock;
+use crate::unswept::Unswept;
 use crate::watch::Watches;
 use crate::writer_memory::WriterMemory;
 use crate::writer_tx::WriterState;
@@ -73,6 +74,7 @@ pub(crate) struct Writer {
     pub(crate) memory: WriterMemory,
     pub(crate) caution: CrashCaution,
     pub(crate) damaged: DamagedRows,
+    pub(crate) unswept: Arc<Unswept>,
     pub(crate) failed_checkpoints: Failures,
     pub(crate) counted: Arc<Counted>,
     pub(crate) clock: Arc<StoreClock>,
@@ -268,6 +270,7 @@ impl Writer {
             memory: &self.memory,
             caution: &self.caution,
             damaged: &self.damaged,
+            unswept: &self.unswept,
         };
         let began = Instant::now();
         let mut group = Group::begin(statements, &self.clock, state)?;

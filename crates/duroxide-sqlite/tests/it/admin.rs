@@ -348,6 +348,55 @@ async fn a_deletion_that_cannot_go_on_keeps_no_other_from_it() {
     assert_eq!(left, ["a"]);
 }
 
+/// Rows of histories of these instances.
+fn events_left(path: &std::path::Path, of: &str) -> i64 {
+    let sql = "SELECT COUNT(*) FROM history WHERE instance_id = ?1";
+    shell(path).query_row(sql, [of], |row| row.get(0)).unwrap()
+}
+
+#[tokio::test]
+async fn what_a_failed_deletion_left_goes_with_the_next_one_of_its_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = file_store(&path).await;
+    for instance in ["a", "b"] {
+        long_instance(&store, instance, 1_500).await;
+    }
+    let file = shell(&path);
+    file.execute_batch(
+        "CREATE TRIGGER stuck BEFORE DELETE ON history WHEN OLD.instance_id = 'a' AND OLD.event_id > 1200
+             BEGIN SELECT RAISE(ABORT, 'stuck'); END;",
+    )
+    .unwrap();
+    admin(&store).delete_instance("a", true).await.unwrap();
+    assert!(events_left(&path, "a") > 0);
+    file.execute_batch("DROP TRIGGER stuck").unwrap();
+    let gone = admin(&store).delete_instance("b", true).await.unwrap();
+    assert_eq!(gone.events_deleted, 1_500, "its own alone");
+    assert_eq!((events_left(&path, "a"), events_left(&path, "b")), (0, 0));
+}
+
+#[tokio::test]
+async fn what_is_left_of_a_replaced_tree_goes_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let store = file_store(&path).await;
+    for instance in ["a", "child"] {
+        long_instance(&store, instance, 1_500).await;
+        finish(&store, instance, "Completed").await;
+    }
+    let family = "UPDATE instances SET parent_instance_id = 'a' WHERE instance_id = 'child'";
+    shell(&path).execute(family, []).unwrap();
+    let replacing = Submission::start(start("a"), None, StartRule::ReplaceFinished, vec![]);
+    let submitted = store.submit(replacing).await.unwrap();
+    assert_eq!(submitted, Submitted::Replaced);
+    assert!(events_left(&path, "child") > 0, "its caller does not wait");
+    let mut look = tokio::time::interval(std::time::Duration::from_millis(10));
+    while events_left(&path, "child") + events_left(&path, "a") > 0 {
+        look.tick().await;
+    }
+}
+
 /// What another process left of a deletion.
 fn leave_something(path: &std::path::Path) -> i64 {
     let file = shell(path);

@@ -23,6 +23,7 @@ use crate::error::{Result, SqliteError};
 use crate::ops::{commit_turn, enqueue, fetch_turn, renew_turn, store_lease};
 use crate::requests::{Answer, Job, LeaseView, write_job};
 use crate::store_clock::{Pace, StoreClock};
+use crate::unswept::Unswept;
 use crate::watch::Watches;
 use crate::writer::{Group, Ran};
 use crate::writer_memory::WriterMemory;
@@ -37,6 +38,7 @@ struct Bench {
     memory: WriterMemory,
     caution: CrashCaution,
     damaged: DamagedRows,
+    unswept: Unswept,
 }
 
 impl Bench {
@@ -51,6 +53,7 @@ impl Bench {
             memory: WriterMemory::default(),
             caution: CrashCaution::new(after, at_ms),
             damaged: DamagedRows::default(),
+            unswept: Unswept::default(),
         }
     }
 
@@ -65,6 +68,7 @@ impl Bench {
             memory: &self.memory,
             caution: &self.caution,
             damaged: &self.damaged,
+            unswept: &self.unswept,
         };
         Group::begin(statements, &self.clock, state).unwrap()
     }

@@ -191,6 +191,7 @@ fn remove(tx: &mut WriterTx<'_>, ids: &[String], left: &mut usize) -> Result<Del
             let held = going::held_activities(tx, id)?;
             gone.counts.queue_messages_deleted += as_u64(held);
             deletions::add(tx, id, gone.still)?;
+            tx.writer().unswept.add(id);
             total.left_of.push(id.clone());
         }
         gone.counts.executions_deleted += as_u64(current);
