@@ -1,7 +1,13 @@
 //! Work on many instances that goes on behind one that fails. In: what the store said about one of them. Out: whether
 //! that is about this one alone.
 
+use std::time::Duration;
+
 use duroxide_core::provider::{ProviderAdmin, ProviderError};
+
+/// A duty that nobody has, taken and given back to see whether the store can write.
+const PROBE: &str = "duroxide:probe";
+const PROBE_FOR: Duration = Duration::from_secs(1);
 
 /// So many instances may fail one after the other; more are no defect of theirs, but of the store.
 const FAILURES_MAX: usize = 100;
@@ -31,8 +37,12 @@ impl Failures {
         if self.in_a_row > FAILURES_MAX {
             return Err(error.clone());
         }
-        // A look at no instance: a store that is out of reach does not answer it either.
-        admin.closed_because().await.map(drop)
+        // A look at no instance, and a write about none: a store that is out of reach does not answer the first one, and
+        // one that cannot write, because its disk is full or another program holds its lock, not the second.
+        admin.closed_because().await?;
+        admin.hold_duty(PROBE, PROBE, PROBE_FOR).await?;
+        admin.hold_duty(PROBE, PROBE, Duration::ZERO).await?;
+        Ok(())
     }
 
     /// The store did something.

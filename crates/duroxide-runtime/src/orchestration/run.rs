@@ -155,6 +155,15 @@ async fn after_no_run(
             tracing::warn!(target: "duroxide::runtime", instance_id = %origin.of.instance, "the turn waited {limit:?} for work that runs in place or for the store; it is dropped and counted");
             try_later(engine, claim, INSTANCE_REST).await;
         }
+        // Its keeper heard so in the middle of the turn: effects may have run, and the attempt counts unless the store
+        // was at fault.
+        NotDriven::Store(error) if error.is_lease_lost() && claim.lease.lost().is_cancelled() => {
+            tracing::warn!(target: "duroxide::runtime", instance_id = %origin.of.instance, %error, "turn dropped: its lease was lost");
+            if claim.lease.is_loss_excused() {
+                engine.excuses.add(claim.lease.subject());
+            }
+            claim.lease.end();
+        }
         NotDriven::Store(error) if error.is_lease_lost() => {
             tracing::debug!(target: "duroxide::runtime", %error, "the lease of the turn is lost, it did nothing");
             give_back(engine, claim.lease, None).await;

@@ -220,6 +220,29 @@ async fn a_verb_goes_on_after_the_store_was_away() {
     world.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_can_be_read_and_not_written_has_no_instance_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.db");
+    let world = world_on(on_file(&path).await).await;
+    waiting(&world, "i", 1).await;
+    let query = InstanceQuery::new().with_id_prefix("i-");
+    let reason = "enough".to_owned();
+    let mut applying = world.client.apply(&query, Verb::Cancel { reason });
+    // Another program holds the lock of the file: readers are not kept waiting, and no write succeeds.
+    let holder = rusqlite::Connection::open(&path).unwrap();
+    holder
+        .busy_timeout(std::time::Duration::from_secs(10))
+        .unwrap();
+    holder.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let busy = applying.next().await.unwrap_err();
+    assert!(busy.is_retryable(), "{busy}");
+    holder.execute_batch("ROLLBACK").unwrap();
+    let done = applying.run(|_, _| {}).await.unwrap();
+    assert_eq!((done.seen, done.reached, done.refused), (1, 1, 0));
+    world.stop().await;
+}
+
 /// A store that cannot write one instance.
 struct Stuck(&'static str);
 
