@@ -37,8 +37,8 @@ impl Failures {
         if self.in_a_row > FAILURES_MAX {
             return Err(error.clone());
         }
-        // A look at no instance, and a write about none: a store that is out of reach does not answer the first one, and
-        // one that cannot write, because its disk is full or another program holds its lock, not the second.
+        // A look at no instance, and a write about none: a store that is out of reach does not answer the first one,
+        // and one that cannot write, because its disk is full or another program holds its lock, not the second.
         admin.closed_because().await?;
         admin.hold_duty(PROBE, PROBE, PROBE_FOR).await?;
         admin.hold_duty(PROBE, PROBE, Duration::ZERO).await?;
